@@ -1,0 +1,1 @@
+"""Pure logic: state tables and algorithms. No I/O, no clock, no randomness of its own."""
