@@ -45,6 +45,7 @@ SHELL_MESSAGES = {
     "Token": "令牌",
     "Language": "语言",
     "Not found": "未找到",
+    "field": "字段",
     "why": "原因",
     "try": "建议",
     "Nothing here yet": "暂无内容",
