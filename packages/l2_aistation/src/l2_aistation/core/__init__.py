@@ -1,1 +1,4 @@
-"""Pure logic: state tables and algorithms. No I/O, no clock, no randomness of its own."""
+"""Pure logic: state tables, the pool, placement, policies, explanations, diagnosis, recovery.
+
+No I/O, no clock, no randomness of its own: times and ids are passed in.
+"""
