@@ -1,1 +1,18 @@
-"""Placeholder."""
+"""Multi-tenant bare metal: from a rack of servers with a BMC to provisioned, isolated tenant nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .api import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    from . import api
+
+    if name in api.__all__:
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
