@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import typer.main
+from l0_infra_os._kit.documents import json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("l0_infra_os", "l1_podsys", "l2_aistation", "l3_ylink", "l4_mmodel")
@@ -84,11 +85,38 @@ def option_faults() -> Iterator[str]:
             yield f"command-line option {line} (record it with: python tools/ratchets.py --write)"
 
 
+def schemas() -> Iterator[tuple[Path, str]]:
+    """Where each document's JSON Schema is committed, and what its model gives."""
+    for layer in LAYERS:
+        module = importlib.import_module(f"{layer}.documents")
+        folder = Path(str(module.__file__)).with_name("schemas")
+        for model in vars(module).values():
+            if schema := getattr(model, "SCHEMA", None):
+                name = schema.removeprefix("ogai.").replace("/", "-")
+                yield folder / f"{name}.json", json_schema(model)
+
+
+def schema_faults() -> Iterator[str]:
+    """Committed JSON Schemas that differ from their models."""
+    for path, text in schemas():
+        if not path.exists() or path.read_text() != text:
+            yield f"{path.relative_to(ROOT)} differs from its model (write it with --write)"
+
+
+def write() -> None:
+    """Records the options and the JSON Schemas as they are now."""
+    FROZEN.write_text(command_lines())
+    for path, text in schemas():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
 def main() -> int:
     if "--write" in sys.argv:
-        FROZEN.write_text(command_lines())
+        write()
         return 0
-    faults = [fault for layer in LAYERS for fault in api_faults(layer)] + list(option_faults())
+    faults = [fault for layer in LAYERS for fault in api_faults(layer)]
+    faults += [*option_faults(), *schema_faults()]
     print("\n".join(faults) or "ratchets hold")
     return 1 if faults else 0
 

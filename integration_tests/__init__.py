@@ -1,0 +1,1 @@
+"""What crosses layers: the demo, the console, contracts, browser and chaos tests."""
