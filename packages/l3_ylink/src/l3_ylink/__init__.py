@@ -1,1 +1,16 @@
-"""Placeholder."""
+"""YLink: data and training toolchain (gather, purify, tokenise; plan, pretrain, fine-tune, align)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The names of `api`, loaded when one is first asked for."""
+    from . import api
+
+    if name in api.__all__:
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

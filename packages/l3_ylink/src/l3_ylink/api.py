@@ -1,0 +1,67 @@
+"""The published interface of YLink.  Names load what they need when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .datakit.explain import Explanation, explain, whatif
+    from .datakit.recipe import Recipe, load_recipe
+    from .datakit.run import DataRun, run_recipe
+    from .datakit.transform.megatron import TokenFile, write_tokens
+    from .documents import DatasetManifest, ModelManifest, ParallelPlan
+    from .settings import Settings
+    from .web import create_app
+
+_DATA = {
+    "DatasetManifest": "documents",
+    "ModelManifest": "documents",
+    "ParallelPlan": "documents",
+    "Settings": "settings",
+    "create_app": "web",
+    "Recipe": "datakit.recipe",
+    "load_recipe": "datakit.recipe",
+    "run_recipe": "datakit.run",
+    "DataRun": "datakit.run",
+    "explain": "datakit.explain",
+    "whatif": "datakit.explain",
+    "Explanation": "datakit.explain",
+    "TokenFile": "datakit.transform.megatron",
+    "write_tokens": "datakit.transform.megatron",
+}
+
+# training names: name -> module below l3_ylink
+_TRAINING: dict[str, str] = {}
+
+_WHERE = {**_DATA, **_TRAINING}
+
+__all__ = [
+    "DataRun",
+    "DatasetManifest",
+    "Explanation",
+    "ModelManifest",
+    "ParallelPlan",
+    "Recipe",
+    "Settings",
+    "TokenFile",
+    "create_app",
+    "explain",
+    "load_recipe",
+    "run_recipe",
+    "whatif",
+    "write_tokens",
+]
+
+
+def __getattr__(name: str) -> Any:
+    where = _WHERE.get(name)
+    if where is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"l3_ylink.{where}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

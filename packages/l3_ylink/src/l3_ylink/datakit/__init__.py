@@ -1,0 +1,1 @@
+"""Y-DataKit: gather, extract, purify, judge and transform text."""

@@ -1,0 +1,1 @@
+"""What YLink keeps in folders: the shelf of data sets, plans and runs."""
