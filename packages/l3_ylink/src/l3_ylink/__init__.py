@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 __version__ = "0.1.0"
@@ -9,8 +10,6 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """The names of `api`, loaded when one is first asked for."""
-    from . import api
-
-    if name in api.__all__:
-        return getattr(api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name.startswith("_") or name == "api":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(".api", __name__), name)
