@@ -17,7 +17,7 @@ from l0_infra_os._kit.web import new_web_app, render
 MESSAGES = {
     "Console": "控制台",
     "From a bare server to a served model": "从裸机到在线模型",
-    "Each layer stands alone; together they carry one flow.": "每一层都可单独使用；合在一起，贯通一条流程。",
+    "Each layer stands alone; together they carry one flow.": "各层可单独使用，合起来贯通一条流程。",
     "Open": "打开",
     "Data-centre OS": "智算中心操作系统",
     "Cluster environment": "集群系统环境",
