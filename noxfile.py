@@ -154,7 +154,7 @@ def isolation(session: nox.Session, layer: str) -> None:
 @nox.session(requires=["sync"])
 def docs(session: nox.Session) -> None:
     """The documentation site, into site/."""
-    run(session, "mkdocs", "build", "--strict", "-q", NO_MKDOCS_2_WARNING="true")
+    run(session, "mkdocs", "build", "--strict", "-q", NO_MKDOCS_2_WARNING="1")
 
 
 @nox.session(requires=["sync"])
