@@ -24,7 +24,7 @@ MESSAGES = {
     "Scheduling platform": "调度平台",
     "Data and training": "数据与训练",
     "Model management": "模型管理",
-    "Servers with a BMC become imaged, isolated tenant nodes.": "带 BMC 的服务器变成装好系统并隔离的租户节点。",
+    "Servers with a BMC become imaged, isolated tenant nodes.": "带 BMC 的服务器变成装好系统的隔离节点。",
     "Nodes become a tuned and verified cluster.": "节点变成调优并验证过的集群。",
     "A cluster becomes a pool that places jobs and heals them.": "集群变成能放置并治愈作业的资源池。",
     "Text becomes clean data; data becomes a trained model.": "文本变成干净的数据；数据变成训练好的模型。",
