@@ -103,7 +103,9 @@ def pytest_everywhere(session: nox.Session, *, soak: bool) -> None:
     os.environ["OGAI_SEED"] = seed
     os.environ["OGAI_SOAK"] = "1" if soak else "0"
     folders = [Path("packages") / name for name in LAYERS.values()] + [Path("integration_tests")]
-    options = ["-q", "-p", "no:cacheprovider", f"--randomly-seed={seed}", *session.posargs]
+    # not reset for each test: a plug-in of deepspeed would import torch into every test run
+    randomly = (f"--randomly-seed={seed}", "--randomly-dont-reset-seed")
+    options = ["-q", "-p", "no:cacheprovider", *randomly, *session.posargs]
     pytest = (PYTHON, "-m", "pytest")
     run_all(session, *((*pytest, folder, "-c", folder / "pyproject.toml", *options) for folder in folders))
 
