@@ -12,6 +12,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from .core.isolation import MANAGEMENT, Segment, SegmentKind
+
+__all__ = [
+    "MANAGEMENT",
+    "PROVISIONING_PORT",
+    "Bmc",
+    "BmcConnector",
+    "BmcNic",
+    "Boot",
+    "BootDuration",
+    "BootHost",
+    "BootOverride",
+    "BootTarget",
+    "Credentials",
+    "Fabric",
+    "Image",
+    "ImageFormat",
+    "ImageStore",
+    "Management",
+    "PowerAction",
+    "PowerState",
+    "Segment",
+    "SegmentKind",
+    "SystemInventory",
+]
+
 PROVISIONING_PORT = 8479
 """Where the provisioning service listens on the management segment (`Fabric.management`)."""
 
@@ -19,7 +45,6 @@ PowerState = Literal["on", "off", "changing", "unknown"]
 PowerAction = Literal["on", "off", "cycle"]
 BootTarget = Literal["network", "disk"]
 BootDuration = Literal["once", "continuous"]
-SegmentKind = Literal["management", "compute", "storage"]
 
 
 # ---------------------------------------------------------------------------------------- BMC
@@ -52,10 +77,11 @@ class BmcNic:
 
 @dataclass(frozen=True)
 class SystemInventory:
-    """What a BMC knows of its machine without the machine's help."""
+    """What a BMC knows of its machine without the machine's help; `name` is what the site calls it."""
 
     uuid: str
     serial: str
+    name: str = ""
     manufacturer: str = ""
     model: str = ""
     cpu_count: int = 0
@@ -84,8 +110,11 @@ class Bmc(Protocol):
         """Asks for the power state (off is immediate, not a shutdown); done when accepted."""
         ...
 
-    def set_boot(self, override: BootOverride) -> None:
-        """Sets the boot override and reads it back; `Failed` when the BMC kept another one."""
+    def set_boot(self, override: BootOverride) -> PowerState:
+        """Sets the boot override and reads it back; `Failed` when the BMC kept another one.
+
+        The answer is the power state that the same reading showed.
+        """
         ...
 
     def close(self) -> None:
@@ -106,23 +135,6 @@ class BmcConnector(Protocol):
 
 
 # ------------------------------------------------------------------------------------- fabric
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A layer-2 network of one tenant.  `number` (1..4094) is unique in the site, as a VLAN is.
-
-    Ports on one segment reach each other and nobody else.  The `management` segment is the
-    site's: its ports reach the controller only, never one another.
-    """
-
-    name: str
-    kind: SegmentKind
-    number: int
-    tenant: str | None = None
-
-
-MANAGEMENT = Segment("management", "management", 1)
 
 
 @dataclass(frozen=True)

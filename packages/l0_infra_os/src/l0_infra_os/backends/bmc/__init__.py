@@ -1,0 +1,1 @@
+"""BMCs: Redfish through sushy, one pooled session each."""

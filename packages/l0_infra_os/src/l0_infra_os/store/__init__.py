@@ -1,0 +1,1 @@
+"""The state of the site: tables, and the transactions that change them."""
