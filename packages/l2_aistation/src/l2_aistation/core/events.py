@@ -7,7 +7,7 @@ the epoch (UTC).  `to_wire` and `from_wire` are the JSON form that travels and t
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -44,6 +44,23 @@ class StartTasks:
     address: str = "127.0.0.1"
     checkpoint: str | None = None
     hang_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WarmTasks:
+    """Get ready to start such tasks (imports done, nothing run): sent to a spare.
+
+    The names of what to import come from the tasks' environment, OGAI_PREIMPORT.
+    """
+
+    job: str
+    attempt: int
+    node: str
+    tenant: str
+    world_size: int
+    tasks: tuple[TaskLaunch, ...]
+    address: str = "127.0.0.1"
+    checkpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +192,7 @@ class Resumed:
     at: float
 
 
-Command = StartTasks | EndTasks | AttendTasks
+Command = StartTasks | WarmTasks | EndTasks | AttendTasks
 Event = (
     NodeSeen | TaskStarted | TaskExited | TasksEnded | TaskStalled | StepReported | CheckpointSaved | Resumed
 )
@@ -184,6 +201,7 @@ KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
         StartTasks,
+        WarmTasks,
         EndTasks,
         AttendTasks,
         NodeSeen,
@@ -209,14 +227,12 @@ def from_wire(value: dict[str, Any]) -> Any:
     kind = KINDS[members.pop("kind_")]
     known = {entry.name for entry in fields(kind)}
     arguments = {name: _frozen(item) for name, item in members.items() if name in known}
-    if kind is StartTasks:
+    if kind in (StartTasks, WarmTasks):
         arguments["tasks"] = tuple(_launch(task) for task in members["tasks"])
     return kind(**arguments)
 
 
-def _launch(value: dict[str, Any] | TaskLaunch) -> TaskLaunch:
-    if is_dataclass(value):
-        return value  # type: ignore[return-value]
+def _launch(value: dict[str, Any]) -> TaskLaunch:
     known = {entry.name for entry in fields(TaskLaunch)}
     return TaskLaunch(**{name: _frozen(item) for name, item in value.items() if name in known})
 
