@@ -1,0 +1,1 @@
+"""Y-FTKit: fine-tunes and aligns models."""

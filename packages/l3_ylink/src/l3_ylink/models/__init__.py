@@ -1,0 +1,1 @@
+"""Models as folders: weights in safetensors, tokenizer, `model-manifest.json`."""

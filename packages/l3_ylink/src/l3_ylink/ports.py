@@ -1,0 +1,81 @@
+"""What training needs from outside: something that runs a job, and somewhere to report steps to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True)
+class CheckpointRequest:
+    """Where a job keeps its checkpoints (relative to the shared folder), how often, how many."""
+
+    path: str
+    every_steps: int
+    keep: int = 2
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """`count` equal tasks of one command.
+
+    Rank, world size and rendezvous reach each task in the environment that torchrun uses.
+    Relative paths in `command` are relative to the shared folder, which a task finds in
+    `OGAI_SHARED_DIR`.  A first word `python` means the interpreter of the place that runs it.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    count: int = 1
+    environment: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: CheckpointRequest | None = None
+    one_per_node: bool = False
+    inputs: tuple[str, ...] = ()
+    """Digests of the data that the job reads, so that it can be placed near them."""
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """How a job ended.
+
+    `exit_code` is that of the first task that failed (0: all were well; 2: bad input), `why` its
+    last words, and `record_digest` that of the job-record where the runner keeps one.
+    """
+
+    state: str
+    exit_code: int = 0
+    why: str = ""
+    record_digest: str | None = None
+
+    @property
+    def completed(self) -> bool:
+        return self.state == "completed"
+
+
+class JobHandle(Protocol):
+    """A job that was started."""
+
+    @property
+    def id(self) -> str: ...
+
+    def wait(self, timeout_s: float | None = None) -> JobOutcome | None:
+        """The outcome, or None when the job still runs after `timeout_s` (None: however long it takes)."""
+        ...
+
+    def cancel(self) -> None:
+        """Ends the job and everything that it started."""
+        ...
+
+
+class JobRunner(Protocol):
+    """Starts jobs: on this machine, or through a scheduler."""
+
+    def run(self, request: JobRequest) -> JobHandle: ...
+
+
+@runtime_checkable
+class ProgressReporter(Protocol):
+    """Hears of every training step."""
+
+    def step(self, step: int, **values: float) -> None: ...

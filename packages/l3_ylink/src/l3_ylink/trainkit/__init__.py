@@ -1,0 +1,1 @@
+"""Y-TrainKit: plans a pretraining run and carries it out."""

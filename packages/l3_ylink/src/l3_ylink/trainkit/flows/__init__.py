@@ -1,0 +1,1 @@
+"""Training programs: each runs as one rank of a job, `python -m l3_ylink.trainkit.flows.NAME`."""

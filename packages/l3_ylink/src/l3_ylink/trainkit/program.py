@@ -1,0 +1,78 @@
+"""What the training programs share: errors in words, steps to a file and to whoever listens."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .._kit.problems import Problem
+from ..ports import ProgressReporter
+
+STEPS = "steps.jsonl"
+RESULT = "result.json"
+
+
+def run_program(main: Callable[[], None]) -> None:
+    """Runs a rank's `main`; a `Problem` becomes a message and its exit code, without a traceback."""
+    try:
+        main()
+    except Problem as problem:
+        for number, line in enumerate(str(problem).splitlines()):
+            print(("error: " if number == 0 else "  ") + line, file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(problem.exit_code)  # threads of a half-made process group must not hold the exit up
+
+
+class StepLog:
+    """`steps.jsonl`, one row a step, appended across attempts; also tells the reporter and stdout."""
+
+    def __init__(self, out: Path, attempt: int, reporter: ProgressReporter | None) -> None:
+        self.path, self.attempt, self.reporter = out / STEPS, attempt, reporter
+        out.mkdir(parents=True, exist_ok=True)
+        torn = self.path.exists() and self.path.stat().st_size and self.path.read_bytes()[-1:] != b"\n"
+        self.stream = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (as long as the process)
+        if torn:  # a killed attempt left half a line
+            self.stream.write("\n")
+
+    def step(self, step: int, **values: float) -> None:
+        """Notes the step (counted from 1) with its figures."""
+        row = {"step": step, "attempt": self.attempt, "at": datetime.now(UTC).isoformat(), **values}
+        self.stream.write(json.dumps(row) + "\n")
+        self.stream.flush()
+        print(f"step {step} " + " ".join(f"{name} {value:.4g}" for name, value in values.items()), flush=True)
+        if self.reporter is not None:
+            self.reporter.step(step, **values)
+
+
+def read_steps(out: Path, since: int = 0) -> Iterator[dict[str, Any]]:
+    """Rows of `steps.jsonl` from line `since` on; a torn line is passed over."""
+    try:
+        lines = (out / STEPS).read_text("utf-8").split("\n")[since:-1]
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def loss_curve(out: Path) -> dict[int, float]:
+    """Step -> loss; where attempts overlap, the last one's."""
+    return {row["step"]: row["loss"] for row in read_steps(out) if "loss" in row}
+
+
+def reporter_of_platform() -> ProgressReporter | None:
+    """The platform's progress SDK inside a job that has one, else nothing."""
+    if "OGAI_PROGRESS" not in os.environ:
+        return None
+    try:
+        from ..adapters.l2_aistation import progress_reporter
+    except ImportError:
+        return None
+    return progress_reporter()

@@ -1,0 +1,247 @@
+"""Carrying out a training run: checks, a job on a runner, the model's manifest at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._kit.documents import Reference
+from .._kit.problems import BadInput, Failed
+from ..documents import DatasetManifest, ModelManifest, ParallelPlan, Training
+from ..models.manifest import read_model, write_manifest
+from ..ports import CheckpointRequest, JobOutcome, JobRequest, JobRunner
+from . import runs
+from .program import RESULT, STEPS, loss_curve, read_steps
+from .tokens import open_dataset, read_manifest
+
+OnStep = Callable[[dict[str, Any]], None]
+POLL_S = 0.25
+JOB_RECORD = "ogai.job-record/v1"
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Places of a run as its tasks see them: relative to `shared` when there is a shared folder."""
+
+    shared: Path | None
+
+    def __call__(self, path: Path) -> str:
+        """`path` for a task's command line."""
+        whole = path.absolute()
+        if self.shared is None:
+            return str(whole)
+        root = self.shared.absolute()
+        if not whole.is_relative_to(root):
+            raise BadInput(
+                f"lies outside the shared folder {root}",
+                field=str(path),
+                do="put plan, data and output into the folder that all nodes mount",
+            )
+        return str(whole.relative_to(root))
+
+
+def train_pretrain(
+    plan_file: Path,
+    data: Path,
+    out: Path,
+    runner: Callable[[int], JobRunner],
+    *,
+    shared: Path | None = None,
+    name: str = "pretrain",
+    checkpoint_every: int = 10,
+    keep: int = 2,
+    seed: int = 0,
+    one_per_node: bool = False,
+    on_step: OnStep | None = None,
+) -> ModelManifest:
+    """Pretrains by a plan on a tokenised data set; returns the model's manifest in `out/model`.
+
+    `runner` makes the JobRunner for an attempt's number.  The same call after an interruption goes
+    on from the newest checkpoint.  Raises `BadInput` for inputs that cannot work, before anything
+    starts, and `Failed` with the failing rank's words.
+    """
+    _positive(checkpoint_every=checkpoint_every, keep=keep)
+    plan, manifest = ParallelPlan.read(plan_file), read_manifest(data)
+    open_dataset(
+        data,
+        manifest,
+        sequence=plan.shape.sequence,
+        seed=seed,
+        vocabulary=plan.shape.vocabulary,
+        verify=True,
+    )
+    paths = Paths(shared)
+    command = (
+        *("python", "-m", "l3_ylink.trainkit.flows.pretrain_deepspeed"),
+        *("--plan", paths(plan_file), "--data", paths(data), "--out", paths(out)),
+        *("--checkpoint-every", str(checkpoint_every), "--keep", str(keep), "--seed", str(seed)),
+    )
+    request = JobRequest(
+        name=name,
+        command=command,
+        count=plan.world_size,
+        checkpoint=CheckpointRequest(paths(out / "checkpoints"), checkpoint_every, keep),
+        one_per_node=one_per_node,
+        inputs=(manifest.digest(),),
+    )
+    run = runs.open_run(out, "pretrain", {"plan": plan.digest(), "data": manifest.digest(), "seed": str(seed)})
+    outcome = carry_out(run, request, runner, on_step)
+    result = _result(out)
+    model = write_manifest(
+        out / "model",
+        name=name,
+        type="causal-lm",
+        architecture="LlamaForCausalLM",
+        parameters=plan.parameters,
+        dtype="float32",
+        licence=licence_of(manifest),
+        inputs=_inputs(manifest.reference(), plan.reference(), outcome),
+        training=training(out, result, manifest, plan, outcome),
+        languages=sorted(manifest.languages),
+    )
+    run.ended(runs.COMPLETED, metrics=model.training.metrics if model.training else {}).write()
+    return model
+
+
+def train_sft(
+    base: Path,
+    data: Path,
+    out: Path,
+    runner: Callable[[int], JobRunner],
+    *,
+    shared: Path | None = None,
+    name: str = "sft",
+    options: tuple[str, ...] = (),
+    checkpoint_every: int = 10,
+    on_step: OnStep | None = None,
+) -> ModelManifest:
+    """Fine-tunes a LoRA adapter of `base` on an instruction data set; returns its manifest.
+
+    `options` are further words for the training program (`--steps 30`, `--rank 8` …).
+    """
+    _positive(checkpoint_every=checkpoint_every)
+    _folder, base_manifest = read_model(base)
+    manifest = DatasetManifest.read(data / "dataset-manifest.json" if data.is_dir() else data)
+    paths = Paths(shared)
+    command = (
+        *("python", "-m", "l3_ylink.ftkit.sft.lora"),
+        *("--base", paths(base), "--data", paths(data), "--out", paths(out)),
+        *("--checkpoint-every", str(checkpoint_every), *options),
+    )
+    request = JobRequest(
+        name=name,
+        command=command,
+        checkpoint=CheckpointRequest(paths(out / "checkpoints"), checkpoint_every),
+        inputs=(manifest.digest(), base_manifest.digest()),
+    )
+    inputs = {"base": base_manifest.digest(), "data": manifest.digest(), "options": " ".join(options)}
+    run = runs.open_run(out, "sft", inputs)
+    outcome = carry_out(run, request, runner, on_step)
+    result = _result(out)
+    model = write_manifest(
+        out / "model",
+        name=name,
+        type="adapter",
+        architecture=f"LoRA of {base_manifest.architecture}",
+        parameters=int(result["parameters"]),
+        dtype="float32",
+        licence=licence_of(manifest, base_manifest.licence),
+        inputs=_inputs(manifest.reference(), base_manifest.reference(), outcome),
+        base=base_manifest.reference(),
+        training=training(out, result, manifest, None, outcome),
+        languages=sorted(manifest.languages),
+    )
+    run.ended(runs.COMPLETED, metrics=model.training.metrics if model.training else {}).write()
+    return model
+
+
+def carry_out(
+    run: runs.Run, request: JobRequest, runner: Callable[[int], JobRunner], on_step: OnStep | None
+) -> JobOutcome:
+    """Runs the job to its end, telling of every step; a run that fails is noted before it is raised."""
+    out = Path(run.folder)
+    seen = _lines(out)
+    try:
+        handle = runner(run.attempt).run(request)
+    except BaseException as problem:
+        run.ended(runs.FAILED, why=str(problem)).write()
+        raise
+    try:
+        outcome = None
+        while outcome is None:
+            outcome = handle.wait(POLL_S)
+            for row in read_steps(out, seen):
+                seen += 1
+                if on_step is not None:
+                    on_step(row)
+    except BaseException as problem:
+        handle.cancel()
+        run.ended(runs.CANCELLED, why=str(problem) or type(problem).__name__).write()
+        raise
+    if not outcome.completed:
+        run.ended(runs.CANCELLED if outcome.state == "cancelled" else runs.FAILED, why=outcome.why).write()
+        kind = BadInput if outcome.exit_code == BadInput.exit_code else Failed
+        raise kind(
+            f"{request.name} {outcome.state}: {outcome.why or 'no reason given'}",
+            do=f"logs lie in {out / 'logs'}; the same command goes on from the newest checkpoint",
+        )
+    return outcome
+
+
+def training(
+    out: Path,
+    result: dict[str, Any],
+    data: DatasetManifest,
+    plan: ParallelPlan | None,
+    outcome: JobOutcome,
+) -> Training:
+    """How the weights came about: digests, and the figures of the run."""
+    curve = loss_curve(out)
+    metrics = {name: float(value) for name, value in result["metrics"].items()}
+    if curve:
+        metrics |= {"loss_first": curve[min(curve)], "loss_last": curve[max(curve)]}
+    return Training(
+        dataset=data.digest(),
+        plan=plan.digest() if plan else None,
+        job=outcome.record_digest,
+        steps=int(result["steps"]),
+        metrics=metrics,
+    )
+
+
+def licence_of(data: DatasetManifest, base: str | None = None) -> str:
+    """Licences of what the weights were made from, as an SPDX-like AND of all."""
+    names = {source.licence for source in data.sources} | ({base} if base else set())
+    return " AND ".join(sorted(names)) or "unknown"
+
+
+def _inputs(first: Reference, second: Reference, outcome: JobOutcome) -> list[Reference]:
+    record = outcome.record_digest
+    return [first, second, *([Reference(schema_=JOB_RECORD, digest=record)] if record else [])]
+
+
+def _result(out: Path) -> dict[str, Any]:
+    try:
+        value: dict[str, Any] = json.loads((out / RESULT).read_bytes())
+    except FileNotFoundError as error:
+        raise Failed(
+            f"the job ended well but left no {RESULT} in {out}",
+            do="check that the nodes write to the same shared folder",
+        ) from error
+    return value
+
+
+def _lines(out: Path) -> int:
+    try:
+        return (out / STEPS).read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+def _positive(**values: int) -> None:
+    for name, value in values.items():
+        if value < 1:
+            raise BadInput(f"is {value}, must be at least 1", field=name)
