@@ -1,0 +1,109 @@
+"""A file's bytes to text, by its format; what cannot be read is a reason, never an exception."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+import zstandard
+
+from .decode import decode
+from .docx import DocxProblem, docx_text
+from .html import html_text
+from .markdown import markdown_text
+from .pdf import PdfProblem, pdf_text
+
+MOST_UNPACKED = 512_000_000
+"""Bytes that a compressed file may unpack to."""
+
+FORMATS = {
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+PACKED = {".gz", ".zst"}
+
+
+class Extracted(NamedTuple):
+    """A document's text, or the reason why there is none."""
+
+    text: str = ""
+    error: str | None = None
+    title: str = ""
+    undecodable: int = 0
+
+
+def format_of(path: str) -> str:
+    """html, markdown, pdf, docx, jsonl, parquet, or text for every other name."""
+    name = PurePosixPath(path.lower())
+    if name.suffix in PACKED:
+        name = name.with_suffix("")
+    return FORMATS.get(name.suffix, "text")
+
+
+def unpack(path: str, data: bytes) -> bytes:
+    """The content of a .gz or .zst file; raises ValueError with the reason `bomb` or `broken`."""
+    suffix = PurePosixPath(path.lower()).suffix
+    if suffix not in PACKED:
+        return data
+    try:
+        stream = gzip.open(io.BytesIO(data)) if suffix == ".gz" else zstandard.open(io.BytesIO(data))
+        with stream:
+            content = stream.read(MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+        raise ValueError("broken") from error
+    if len(content) > MOST_UNPACKED:
+        raise ValueError("bomb")
+    return bytes(content)
+
+
+def extract(path: str, data: bytes, *, extractor: str = "trafilatura") -> Extracted:
+    """The text of a file that is one document."""
+    readers: dict[str, Callable[[bytes], Extracted]] = {
+        "html": lambda content: _html(content, extractor),
+        "markdown": _markdown,
+        "pdf": lambda content: Extracted(pdf_text(content)),
+        "docx": lambda content: Extracted(docx_text(content)),
+    }
+    try:
+        content = unpack(path, data)
+        if b"\0" in content[:1024] and format_of(path) == "text" and not _is_utf_16(content):
+            return Extracted(error="binary")
+        found = readers.get(format_of(path), _text)(content)
+    except (PdfProblem, DocxProblem, ValueError) as problem:
+        return Extracted(error=str(problem) if str(problem) in REASONS else "broken")
+    return found if found.text.strip() else found._replace(text="", error="empty")
+
+
+REASONS = {"broken", "password", "bomb", "too_many_pages"}
+
+
+def _is_utf_16(content: bytes) -> bool:
+    return decode(content[:4096]).encoding.startswith(("utf-16", "utf-32"))
+
+
+def _html(content: bytes, extractor: str) -> Extracted:
+    text, title, undecodable = html_text(content, extractor)
+    return Extracted(text, title=title, undecodable=undecodable)
+
+
+def _markdown(content: bytes) -> Extracted:
+    decoded = decode(content)
+    text, title = markdown_text(decoded.text)
+    return Extracted(text, title=title, undecodable=decoded.undecodable)
+
+
+def _text(content: bytes) -> Extracted:
+    decoded = decode(content)
+    return Extracted(decoded.text, undecodable=decoded.undecodable)

@@ -1,0 +1,1 @@
+"""Purify: Unicode, mojibake, language, personal data, duplicates, contamination."""

@@ -1,0 +1,1 @@
+"""Quality: signals of a text, and the rules that judge them."""

@@ -1,0 +1,143 @@
+"""Recipes: which sources, which steps in which order, with which settings.  YAML; unknown words refused."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from .._kit.documents import describe, digest_of, first_field
+from .._kit.problems import BadInput
+from .steps.base import Step
+from .steps.contamination import Decontaminate
+from .steps.duplicates import Exact, Near
+from .steps.extract import Clean, Extract, Personal
+from .steps.judge import Language, Quality
+from .steps.tokenise import Tokenise
+
+SIGNALS_VERSION = 1
+"""Grows whenever the same settings would give other columns: then nothing stored is used again."""
+
+AnyStep = Annotated[
+    Extract | Clean | Language | Quality | Personal | Exact | Near | Decontaminate | Tokenise,
+    Field(discriminator="step"),
+]
+STEPS: dict[str, type[Step]] = {
+    "extract": Extract,
+    "clean": Clean,
+    "language": Language,
+    "quality": Quality,
+    "personal": Personal,
+    "exact": Exact,
+    "near": Near,
+    "decontaminate": Decontaminate,
+    "tokenise": Tokenise,
+}
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+
+class Source(BaseModel):
+    """Where documents come from: files by pattern, their licence, and how their texts are found."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    licence: str = Field(min_length=1, description="SPDX expression, or what the source says")
+    url: str | None = None
+    include: list[str] = Field(default_factory=lambda: ["**"], min_length=1, description="patterns below the input")
+    exclude: list[str] = Field(default_factory=list)
+    split: str | None = Field(None, min_length=1, description="a line that divides a text file into documents")
+    text_field: str = Field("text", description="the field with the text in JSONL and Parquet")
+
+
+class InstructionSet(BaseModel):
+    """A file of instructions (Alpaca, ShareGPT or OpenAI messages), validated on its own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    path: Path = Field(description="JSONL, relative to the input folder")
+    licence: str = Field(min_length=1)
+    url: str | None = None
+    longest: int = Field(32_000, ge=1, description="characters of one conversation")
+
+
+class Recipe(BaseModel):
+    """A data set's recipe: sources, steps in order, and instruction sets beside them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    sources: list[Source] = Field(min_length=1)
+    steps: list[AnyStep] = Field(min_length=1)
+    instructions: list[InstructionSet] = Field(default_factory=list)
+    text_formats: list[Literal["parquet", "jsonl"]] = Field(default_factory=lambda: ["parquet"])
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        names = [step.step for step in self.steps]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)}: comes more than once")
+        if names[0] != "extract":
+            raise ValueError("the first step must be extract")
+        if "tokenise" in names[:-1]:
+            raise ValueError("tokenise must be the last step")
+        if len({source.name for source in self.sources}) < len(self.sources):
+            raise ValueError("two sources have the same name")
+        return self
+
+    def digest(self) -> str:
+        """`sha256:…` of the recipe with every setting spelt out."""
+        return digest_of(self.model_dump(mode="json"))
+
+    def signal_key(self) -> str:
+        """What the stored columns depend on; the digest's first 32 digits.  Needs `prepare`d steps."""
+        settings = [step.signal_settings() for step in self.steps if step.step != "tokenise"]
+        sources = [source.model_dump(mode="json", exclude={"licence", "url"}) for source in self.sources]
+        return digest_of({"version": SIGNALS_VERSION, "steps": settings, "sources": sources})[7:39]
+
+    def find(self, kind: type[Step]) -> Any:
+        """The step of a kind, or None."""
+        return next((step for step in self.steps if isinstance(step, kind)), None)
+
+
+def load_recipe(path: Path) -> Recipe:
+    """A recipe from a YAML file; a `BadInput` names the line or the field at fault."""
+    try:
+        value = yaml.safe_load(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise BadInput("no such recipe", field=str(path), do="check the path") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"is not readable YAML: {' '.join(str(error).split())}", field=str(path)) from error
+    return parse_recipe(value, where=str(path))
+
+
+def parse_recipe(value: Any, *, where: str = "recipe") -> Recipe:
+    """A recipe from plain values; a `BadInput` names the field at fault, an unknown step its likely name."""
+    if not isinstance(value, dict):
+        raise BadInput("is not a mapping with name, sources and steps", field=where)
+    _check_steps(value.get("steps"), where)
+    try:
+        return Recipe.model_validate(value)
+    except ValidationError as error:
+        raise BadInput(f"{where}: {describe(error)}", field=first_field(error)) from error
+
+
+def _check_steps(steps: Any, where: str) -> None:
+    """pydantic's words for an unknown discriminator are for programmers: these are for people."""
+    for number, entry in enumerate(steps if isinstance(steps, list) else ()):
+        name = entry.get("step") if isinstance(entry, dict) else entry
+        if not isinstance(entry, dict) or not isinstance(name, str):
+            raise BadInput(
+                f"{where}: {entry!r} is not a step", field=f"steps.{number}", do="write it as `- step: NAME`"
+            )
+        if name not in STEPS:
+            near = difflib.get_close_matches(name, STEPS, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise BadInput(
+                f"{where}: there is no step {name!r}", field=f"steps.{number}.step", do=f"{hint}steps: {', '.join(STEPS)}"
+            )

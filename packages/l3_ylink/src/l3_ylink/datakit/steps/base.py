@@ -1,0 +1,135 @@
+"""What every step is: settings, and what it does to a batch of texts or to a table of signals.
+
+A step works at three moments.  In a worker it may change texts (`transform`) and store what it sees in
+them as columns (`measure`).  Later, over the stored columns of all documents, it says which to drop
+(`decide`): that costs next to nothing and can be repeated with other thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from ..documents.batch import Batch
+
+KEPT = -1
+"""The step number of a document that no step dropped."""
+
+
+class Check(NamedTuple):
+    """One rule looked at for one document: the value, the bound, and whether it held."""
+
+    step: str
+    rule: str
+    signal: str
+    value: Any
+    bound: str
+    threshold: Any
+    held: bool
+
+
+@dataclass
+class Table:
+    """The signals of all documents, one array or list a column, without their texts.
+
+    `texts(rows)` reads the texts of some rows from disk, for the few steps that must look again.
+    """
+
+    columns: Mapping[str, Any]
+    texts: Callable[[Sequence[int]], dict[int, str]]
+
+    def __len__(self) -> int:
+        return len(self.columns["id"])
+
+    def numbers(self, name: str) -> npt.NDArray[np.generic]:
+        """A numeric column; zeros where no step of the recipe measures it."""
+        return np.asarray(self.columns[name]) if name in self.columns else np.zeros(len(self))
+
+    def row(self, number: int) -> dict[str, Any]:
+        """One document's signals as plain values."""
+        values = {name: column[number] for name, column in self.columns.items()}
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+
+
+@dataclass
+class Verdicts:
+    """What was decided of each document: the step that dropped it and why, or nothing."""
+
+    count: int
+    step: npt.NDArray[np.int16] = field(init=False)
+    reason: list[str] = field(init=False)
+    value: npt.NDArray[np.float64] = field(init=False)
+    threshold: npt.NDArray[np.float64] = field(init=False)
+    other: npt.NDArray[np.int64] = field(init=False)
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.step = np.full(self.count, KEPT, np.int16)
+        self.reason = [""] * self.count
+        self.value = np.full(self.count, np.nan)
+        self.threshold = np.full(self.count, np.nan)
+        self.other = np.full(self.count, -1, np.int64)
+
+    @property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Documents that no step has dropped yet."""
+        alive: npt.NDArray[np.bool_] = self.step == KEPT
+        return alive
+
+    def drop(
+        self,
+        rows: npt.NDArray[np.integer[Any]],
+        reason: str,
+        *,
+        value: npt.NDArray[np.generic] | float = np.nan,
+        threshold: float = np.nan,
+        other: npt.NDArray[np.integer[Any]] | int = -1,
+    ) -> None:
+        """Drops rows (numbers) for a reason; the current step is `number`."""
+        self.step[rows] = self.number
+        self.value[rows] = value
+        self.threshold[rows] = threshold
+        self.other[rows] = other
+        for row in rows.tolist():
+            self.reason[row] = reason
+
+
+class Step(BaseModel):
+    """Base of all steps: a recipe's entry is validated into one, unknown settings are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset()
+    """Settings that only `decide` looks at: another value needs no new measuring."""
+
+    step: str
+
+    def prepare(self, folder: Path) -> None:
+        """Loads what the step needs besides the documents (evaluation sets); `folder` is the input."""
+
+    def transform(self, batch: Batch) -> None:
+        """Changes texts."""
+
+    def measure(self, batch: Batch) -> None:
+        """Adds columns."""
+
+    def decide(self, table: Table, verdicts: Verdicts) -> None:
+        """Drops documents by their columns."""
+
+    def checks(self, row: Mapping[str, Any]) -> list[Check]:
+        """What the step looks at in one document, for an explanation."""
+        return []
+
+    def changed(self, table: Table) -> int:
+        """How many documents the step has changed."""
+        return 0
+
+    def signal_settings(self) -> dict[str, Any]:
+        """The settings on which the stored columns depend."""
+        return self.model_dump(mode="json", exclude=set(self.ONLY_DECIDES))

@@ -1,0 +1,1 @@
+"""Transform: tokeniser, Megatron files, Parquet and JSONL, instruction sets."""
