@@ -20,6 +20,9 @@ class Settings(LayerSettings):
 
     database_url: str = Field(default="", description="SQLAlchemy URL; empty: SQLite in the state folder")
     lab_dir: Path | None = Field(default=None, description="folder of the lab; default: lab/ in the state")
+    fabric: str = Field(default="lab", description="switch backend: lab, or an entry point's name")
+    images: str = Field(default="folder", description="image backend: folder, or an entry point's name")
+    boot: str = Field(default="lab", description="network boot backend: lab, or an entry point's name")
     provisioning_port: int = Field(
         default=PROVISIONING_PORT, ge=0, le=65535, description="port of boot and image service; 0: any free"
     )

@@ -78,10 +78,13 @@ def desired(
 ) -> dict[str, Segment | None]:
     """Where each port of a node in `state` has to be."""
     tenant = segments if state in CONNECTED else None
-    return {
-        port.mac: MANAGEMENT if port.kind == "management" else tenant and tenant.of(port.kind)
-        for port in ports
-    }
+    wanted: dict[str, Segment | None] = {}
+    for port in ports:
+        if port.kind == "management":
+            wanted[port.mac] = MANAGEMENT
+        else:
+            wanted[port.mac] = tenant.of(port.kind) if tenant else None
+    return wanted
 
 
 def violations(wanted: Mapping[str, Segment | None], seen: Mapping[str, str | None]) -> list[str]:

@@ -134,8 +134,9 @@ def lease_event(state: LeaseState, wanted: int, nodes: list[NodeState]) -> str |
     """What the states of its nodes mean for a lease; None while something is in flight."""
     if state is L.RELEASING:
         return None if nodes else "end"
-    if state is not L.PROVISIONING or any(node in IN_FLIGHT for node in nodes):
+    held = [node for node in nodes if node in HELD]
+    if state is not L.PROVISIONING or any(node in IN_FLIGHT for node in held):
         return None
-    if any(node is S.LEASED for node in nodes):
+    if any(node is S.LEASED for node in held):
         return "reject"
-    return "ready" if len(nodes) >= wanted else "short"
+    return "ready" if len(held) >= wanted else "short"

@@ -178,9 +178,7 @@ class Transaction:
 
     def interval(self, node: Node, event: str, *, tenant: str | None, cause: str | None = None) -> None:
         """Closes the node's open interval and opens the next."""
-        self.session.execute(
-            update(Interval).where(Interval.node == node.id, Interval.end.is_(None)).values(end=self.now)
-        )
+        self.close_interval(node.id)
         self.session.add(
             Interval(
                 node=node.id,
@@ -191,6 +189,12 @@ class Transaction:
                 lease=node.lease_id,
                 start=self.now,
             )
+        )
+
+    def close_interval(self, node_id: str) -> None:
+        """Ends the stretch that a node is in."""
+        self.session.execute(
+            update(Interval).where(Interval.node == node_id, Interval.end.is_(None)).values(end=self.now)
         )
 
     def settle(self, lease_id: str) -> None:

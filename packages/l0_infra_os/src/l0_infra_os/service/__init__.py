@@ -1,0 +1,1 @@
+"""Use cases: one transaction each, over ports, store and core."""

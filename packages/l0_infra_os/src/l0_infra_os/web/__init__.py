@@ -1,0 +1,1 @@
+"""REST, pages and the in-band provisioning service."""
