@@ -126,7 +126,7 @@ def _look(
     must_answer: set[str],
     tick: Callable[[int, int], None],
 ) -> tuple[list[Found], list[str]]:
-    from l0_infra_os.backends.bmc.redfish import answers
+    from l0_infra_os.backends.bmc.address import answers
 
     def look(address: str) -> Found | str:
         if address not in must_answer and not answers(address, LOOK_TIMEOUT_S):

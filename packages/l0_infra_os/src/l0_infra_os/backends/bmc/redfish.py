@@ -7,18 +7,16 @@ holds a worker.  Nothing here waits for a machine; power changes are observed, n
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import logging
-import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from l0_infra_os._kit.problems import BadInput, Failed, Problem, Unauthorized, Unavailable
+from l0_infra_os._kit.problems import Failed, Unauthorized, Unavailable
 from l0_infra_os.ports import BmcNic, BootOverride, Credentials, PowerAction, PowerState, SystemInventory
 
-from .quirks import Quirks, quirks_of
+from .address import service_url
+from .quirks import quirks_of
 
 T = TypeVar("T")
 
@@ -33,6 +31,8 @@ RESETS: dict[PowerAction, tuple[str, ...]] = {
     "off": ("ForceOff",),
     "cycle": ("ForceRestart", "PowerCycle"),
 }
+PRECONDITIONS = frozenset({400, 412, 428})
+"""How BMCs say that a PATCH lacks the right If-Match (AMI answers 400: gofish#171)."""
 #: sushy tells of every failed request in its own log; the problem that we raise says it once.
 logging.getLogger("sushy").setLevel(logging.CRITICAL)
 
@@ -69,7 +69,11 @@ class RedfishConnector:
 
 
 class RedfishBmc:
-    """The one computer system behind a Redfish service."""
+    """The one computer system behind a Redfish service.
+
+    sushy signs in, keeps the session and knows the services' ways of failing; the System resource
+    is read as it is, because sushy's own reading of it reads all its children each time.
+    """
 
     def __init__(
         self, address: str, credentials: Credentials, *, timeout_s: float = 30.0, verify_tls: bool = False
@@ -80,54 +84,40 @@ class RedfishBmc:
         self.verify_tls = verify_tls
         self._lock = threading.Lock()  # requests of one BMC go one after another: many lose parallel ones
         self._root: Any = None
-        self._system: Any = None
-        self._fresh = False
+        self._path = ""
+        self._system: dict[str, Any] = {}
+        self._etag: str | None = None
 
     def inventory(self) -> SystemInventory:
         return self._do("read the inventory", self._inventory)
 
     def power(self) -> PowerState:
         def read() -> PowerState:
-            self._refresh()
+            self._read()
             return self._power()
 
         return self._do("read the power state", read)
 
     def set_power(self, action: PowerAction) -> None:
-        def reset() -> None:
-            allowed = {value.value for value in self._system.get_allowed_reset_system_values()}
-            for name in RESETS[action]:
-                if name in allowed:
-                    self._system.reset_system(_sushy().ResetType(name))
-                    return
-            raise Failed(
-                f"BMC {self.address} knows no reset for {action!r}", why=f"it has: {sorted(allowed)}"
-            )
-
-        self._do(f"power {action}", reset)
+        self._do(f"power {action}", lambda: self._reset(action))
 
     def set_boot(self, override: BootOverride) -> PowerState:
         return self._do(f"set the boot to {override.target}", lambda: self._set_boot(override))
 
     def close(self) -> None:
-        with self._lock, contextlib.suppress(Exception):
-            if self._root is not None:
-                self._root._auth.close()
-                self._root._conn.close()
-        self._root = self._system = None
+        with self._lock:
+            self._sign_out()
 
     # ------------------------------------------------------------------ inside the session
 
     def _do(self, what: str, work: Callable[[], T]) -> T:
         with self._lock, told(self.address, what):
-            if self._system is None:
+            if self._root is None:
                 self._sign_in()
             try:
                 return work()
-            except Problem:
-                raise
             except _sushy().exceptions.ResourceNotFoundError:
-                self._root = self._system = None  # the BMC was reset: its resources have new names
+                self._sign_out()  # the BMC was reset: its resources have new names
                 self._sign_in()
                 return work()
 
@@ -152,34 +142,43 @@ class RedfishBmc:
             raise Failed(
                 f"BMC {self.address} has {len(members)} systems", why="exactly one is supported for each BMC"
             )
-        self._root, self._system, self._fresh = root, root.get_system(members[0]), True
+        self._root, self._path = root, members[0]
+        self._read()
 
-    def _refresh(self) -> None:
-        if self._fresh:
-            self._fresh = False  # the sign-in has just read it
-        else:
-            self._system.refresh(force=True)
+    def _sign_out(self) -> None:
+        root, self._root = self._root, None
+        if root is not None:
+            with contextlib.suppress(Exception):  # a session that cannot be ended ends by itself
+                root._auth.close()
+            root._conn.close()
+
+    def _read(self) -> None:
+        answer = self._root._conn.get(self._path)
+        self._system, self._etag = answer.json(), answer.headers.get("ETag")
 
     def _power(self) -> PowerState:
-        value = self._system.power_state
-        return POWER.get(str(value.value), "unknown") if value is not None else "unknown"
+        return POWER.get(self._system.get("PowerState") or "", "unknown")
 
-    @property
-    def _quirks(self) -> Quirks:
-        return quirks_of(self._system.manufacturer)
+    def _reset(self, action: PowerAction) -> None:
+        reset = (self._system.get("Actions") or {}).get("#ComputerSystem.Reset") or {}
+        allowed = reset.get("ResetType@Redfish.AllowableValues") or list(RESETS[action])
+        name = next((name for name in RESETS[action] if name in allowed), None)
+        if name is None or "target" not in reset:
+            raise Failed(f"BMC {self.address} knows no reset for {action!r}", why=f"it has: {allowed}")
+        self._root._conn.post(reset["target"], data={"ResetType": name})
 
     def _inventory(self) -> SystemInventory:
-        self._refresh()
+        self._read()
         system = self._system
-        body: dict[str, Any] = system.json
-        processors = body.get("ProcessorSummary") or {}
-        memory_gib = (body.get("MemorySummary") or {}).get("TotalSystemMemoryGiB") or 0
+        processors = system.get("ProcessorSummary") or {}
+        memory_gib = (system.get("MemorySummary") or {}).get("TotalSystemMemoryGiB") or 0
+        identity = str(system.get("UUID") or system.get("Id")).lower()
         return SystemInventory(
-            uuid=str(system.uuid or system.identity).lower(),
-            serial=(system.serial_number or "").strip() or str(system.uuid or system.identity).lower(),
-            name=(system.asset_tag or "").strip() or (system.name or "").strip(),
-            manufacturer=system.manufacturer or "",
-            model=system.model or "",
+            uuid=identity,
+            serial=(system.get("SerialNumber") or "").strip() or identity,
+            name=(system.get("AssetTag") or "").strip() or (system.get("Name") or "").strip(),
+            manufacturer=system.get("Manufacturer") or "",
+            model=system.get("Model") or "",
             cpu_count=int(processors.get("Count") or 0),
             cpu_model=str(processors.get("Model") or ""),
             memory_bytes=int(float(memory_gib) * 2**30),
@@ -188,32 +187,33 @@ class RedfishBmc:
         )
 
     def _nics(self) -> Iterator[BmcNic]:
-        if "EthernetInterfaces" not in self._system.json:
+        path = (self._system.get("EthernetInterfaces") or {}).get("@odata.id")
+        if path is None:
             return
-        for nic in self._system.ethernet_interfaces.get_members():
-            mac = nic.permanent_mac_address or nic.mac_address
+        conn = self._root._conn
+        for member in conn.get(path).json().get("Members") or []:
+            nic = conn.get(member["@odata.id"]).json()
+            mac = nic.get("PermanentMACAddress") or nic.get("MACAddress")
             if mac:
-                speed = nic.speed_mbps
-                yield BmcNic(mac.lower(), nic.name or nic.identity, speed / 1000 if speed else None)
+                speed = nic.get("SpeedMbps")
+                yield BmcNic(mac.lower(), nic.get("Name") or "", speed / 1000 if speed else None)
 
     def _set_boot(self, override: BootOverride) -> PowerState:
-        sushy = _sushy()
-        quirks = self._quirks
+        quirks = quirks_of(self._system.get("Manufacturer"))
         target = "Pxe" if override.target == "network" else quirks.disk_target
         enabled = "Once" if override.duration == "once" else "Continuous"
-        self._fresh = False
         body: dict[str, Any] = {"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": enabled}
         if quirks.send_mode:
             body["BootSourceOverrideMode"] = "UEFI"
         try:
             self._patch({"Boot": body})
-        except sushy.exceptions.HTTPError as error:
-            if error.status_code not in (400, 412, 428):
+        except _sushy().exceptions.HTTPError as error:
+            if error.status_code not in PRECONDITIONS:
                 raise
-            self._system.refresh(force=True)  # the ETag that the BMC insists on may have moved
+            self._read()  # the ETag that the BMC insists on has moved since we read it
             self._patch({"Boot": body})
-        self._system.refresh(force=True)
-        seen = self._system.json.get("Boot") or {}
+        self._read()
+        seen = self._system.get("Boot") or {}
         kept = seen.get("BootSourceOverrideTarget") == target and (
             not quirks.duration_reads_back or seen.get("BootSourceOverrideEnabled") == enabled
         )
@@ -226,7 +226,7 @@ class RedfishBmc:
         return self._power()
 
     def _patch(self, body: dict[str, Any]) -> None:
-        self._root._conn.patch(self._system.path, data=body, etag=self._system._get_etag())
+        self._root._conn.patch(self._path, data=body, etag=self._etag)
 
 
 def _sushy() -> Any:
@@ -270,55 +270,3 @@ def _reason(error: BaseException) -> str:
         if sign.lower() in text.lower():
             return sign.lower()
     return text.splitlines()[0][:200] if text else type(error).__name__
-
-
-def split_address(address: str) -> tuple[str, str, int]:
-    """(scheme or "", host, port) of `[https://]host[:port]`."""
-    scheme, mark, rest = address.rpartition("://")
-    host, colon, port = rest.rpartition(":")
-    if not colon or (host.count(":") and not host.endswith("]")):
-        host, port = rest, ""
-    if port and not port.isdigit():
-        raise BadInput(f"{address!r} is no address", field="addresses", do="write host or host:port")
-    return scheme if mark else "", host.strip("[]"), int(port) if port else (80 if scheme == "http" else 443)
-
-
-def service_url(address: str, timeout_s: float) -> str:
-    """The URL of the Redfish service.
-
-    Without a scheme it is https: a password never leaves the machine in clear because nobody
-    said otherwise.  Only on loopback does a service without TLS get http.
-    """
-    scheme, host, port = split_address(address)
-    literal = f"[{host}]" if ":" in host else host
-    if not scheme:
-        scheme = "http" if _is_loopback(host) and not _speaks_tls(host, port, timeout_s) else "https"
-    return f"{scheme}://{literal}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _speaks_tls(host: str, port: int, timeout_s: float) -> bool:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection((host, port), timeout=timeout_s) as connection:
-        try:
-            with context.wrap_socket(connection):
-                return True
-        except OSError:
-            return False
-
-
-def answers(address: str, timeout_s: float) -> bool:
-    """Whether anything listens at an address: the quick first look of a discovery."""
-    _scheme, host, port = split_address(address)
-    try:
-        with socket.create_connection((host, port), timeout=timeout_s):
-            return True
-    except OSError:
-        return False
