@@ -66,7 +66,7 @@ class Disk:
             (new / name).mkdir(parents=True)
         subprocess.run(mount_command(new, sha256), check=True, capture_output=True)
         try:
-            untar = ["tar", "-x", "-p", "--numeric-owner", "-C", str(new / "root"), "-f", "-"]
+            untar = ["tar", "-x", "-p", "--numeric-owner", "--no-overwrite-dir", "-C", str(new / "root"), "-f", "-"]
             subprocess.run(untar, input=personality(order), check=True, capture_output=True)
         finally:
             subprocess.run(["umount", str(new / "root")], check=True, capture_output=True)

@@ -65,7 +65,8 @@ def _files(order: Mapping[str, Any]) -> Iterable[tuple[str, str, int]]:
         yield f"etc/systemd/network/10-{name}.link", link, 0o644
     yield "etc/systemd/system/ogai-checkin.service", CHECKIN_UNIT, 0o644
     yield "usr/local/lib/ogai/checkin.py", CHECKIN_PROGRAM.read_text("utf-8"), 0o644
-    report = {"url": order["checkin_url"], "token": order["token"], "nics": NIC_NAMES}
+    nics = {segment: NIC_NAMES[segment] for segment in order.get("addresses", {})}
+    report = {"url": order["checkin_url"], "token": order["token"], "nics": nics}
     yield "etc/ogai/checkin.json", json.dumps(report), 0o600
 
 

@@ -72,7 +72,7 @@ FILES = {
         "[Service]\n"
         "Type=oneshot\n"
         "RemainAfterExit=yes\n"
-        "ExecStart=/bin/sh -c 'tar -x --no-same-owner -p -f /dev/disk/by-partlabel/ogai-config -C /'\n"
+        "ExecStart=/bin/sh -c 'tar -x -p --numeric-owner --no-overwrite-dir -f /dev/disk/by-partlabel/ogai-config -C /'\n"
         "ExecStart=/bin/sh -c 'hostname -F /etc/hostname; udevadm control --reload'\n"
         "ExecStart=/bin/systemctl daemon-reload\n"
     ),
