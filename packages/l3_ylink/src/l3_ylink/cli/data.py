@@ -2,11 +2,193 @@
 
 from __future__ import annotations
 
-from .._kit.command_line import new_app
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from .._kit.command_line import err, new_app, out, show, show_json
+from .._kit.problems import BadInput
+from ..settings import Settings
+
+if TYPE_CHECKING:
+    from ..datakit.run import Progress as Tell
+    from ..documents import StepCount
 
 app = new_app("Clean and tokenise text: run a recipe, explain each decision, try other thresholds.")
 
+JSON = typer.Option(False, "--json", help="print JSON")
+FOLDER = typer.Argument(help="the --out folder of a run")
 
-@app.callback()
-def data() -> None:
-    """Clean and tokenise text: run a recipe, explain each decision, try other thresholds."""
+
+@app.command("run")
+def run(
+    recipe: Path = typer.Argument(help="the recipe, a YAML file"),
+    input_folder: Path = typer.Option(..., "--input", help="folder with the documents"),
+    out_folder: Path = typer.Option(..., "--out", help="folder for the data set; the same run again goes on"),
+    workers: int | None = typer.Option(None, help="processes; the result is the same for any number"),
+    name: str | None = typer.Option(None, help="name on the page; the recipe's name by default"),
+    as_json: bool = JSON,
+) -> None:
+    """Makes a data set from a folder: extract, clean, judge, find duplicates, tokenise."""
+    from ..datakit.recipe import load_recipe
+    from ..datakit.run import run_recipe
+    from ..store.shelf import Shelf
+
+    settings = Settings.load(workers=workers)
+    loaded = load_recipe(recipe)
+    with _progress(quiet=as_json) as tell:
+        done = run_recipe(
+            loaded,
+            input_folder=input_folder,
+            out=out_folder,
+            workers=settings.workers,
+            block_bytes=settings.block_bytes,
+            progress=tell,
+        )
+    Shelf(settings.state_dir).add(kind="data", name=name or loaded.name, path=out_folder, tenant=settings.tenant)
+    manifest = done.manifest
+    if as_json:
+        show_json({"manifest": manifest.as_json(), "digest": manifest.digest(), "blocks": done.blocks, "reused": done.reused})
+        return
+    _funnel(manifest.steps)
+    tokens = "" if manifest.tokens is None else f", {manifest.tokens} tokens"
+    again = f" ({done.reused} of {done.blocks} blocks were there already)" if done.reused else ""
+    out.print(f"{manifest.rows} documents kept{tokens}{again}")
+    if done.unlisted:
+        out.print(f"{done.unlisted} files belong to no source of the recipe and were not read")
+    out.print(f"manifest {out_folder / 'dataset-manifest.json'}  {manifest.digest()}", soft_wrap=True)
+    out.print(f"report   {done.report}", soft_wrap=True)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Tell]:
+    """A progress bar on stderr; nothing when stderr is no terminal or JSON is asked for."""
+    columns = (
+        TextColumn("{task.description:>8}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def tell(stage: str, done: int, whole: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=whole)
+            bars.update(tasks[stage], completed=done, total=whole)
+
+        yield tell
+
+
+def _funnel(steps: list[StepCount]) -> None:
+    rows = [
+        {
+            "step": step.step,
+            "seen": step.seen,
+            "kept": step.kept,
+            "changed": step.changed or None,
+            "dropped": ", ".join(f"{reason} {count}" for reason, count in step.dropped.items()) or None,
+        }
+        for step in steps
+    ]
+    show(rows, ("step", "seen", "kept", "changed", "dropped"), as_json=False)
+
+
+@app.command("report")
+def report(folder: Path = FOLDER, as_json: bool = JSON) -> None:
+    """Writes the funnel report (HTML) again from the stored columns and prints where it is."""
+    from ..datakit.explain import report_again
+
+    path, manifest = report_again(folder)
+    if as_json:
+        show_json({"report": str(path), "steps": [step.model_dump() for step in manifest.steps]})
+        return
+    _funnel(manifest.steps)
+    out.print(f"report {path}", soft_wrap=True)
+
+
+@app.command("explain")
+def explain(
+    folder: Path = FOLDER,
+    document: str = typer.Argument(help="id of a document, or an ending that only its id has"),
+    as_json: bool = JSON,
+) -> None:
+    """Why a document was kept or dropped: every rule, its value and its bound."""
+    from ..datakit.explain import explain as look
+
+    found = look(folder, document)
+    if as_json:
+        show_json({**asdict(found), "checks": [check._asdict() for check in found.checks]})
+        return
+    fate = "kept" if found.kept else f"dropped by {found.step}: {found.reason}"
+    out.print(f"{found.id}: {fate}", markup=False)
+    if found.other:
+        out.print(f"its like that was kept: {found.other} (similarity {found.value})", markup=False)
+    rows = [{**check._asdict(), "held": "yes" if check.held else "NO"} for check in found.checks]
+    show(rows, ("step", "rule", "signal", "value", "bound", "threshold", "held"), as_json=False)
+
+
+@app.command("documents")
+def documents(
+    folder: Path = FOLDER,
+    step: str | None = typer.Option(None, help="only those dropped by this step"),
+    reason: str | None = typer.Option(None, help="only those dropped for this reason"),
+    kept: bool | None = typer.Option(None, "--kept/--dropped", help="only kept, or only dropped ones"),
+    offset: int = typer.Option(0, min=0, help="how many to pass over"),
+    most: int = typer.Option(50, min=1, help="how many to print"),
+    as_json: bool = JSON,
+) -> None:
+    """Lists documents with what was decided of them."""
+    from ..datakit.explain import documents as select
+
+    count, rows = select(folder, step=step, reason=reason, kept=kept, offset=offset, most=most)
+    if as_json:
+        show_json({"count": count, "documents": rows})
+        return
+    show(rows, ("id", "kept", "step", "reason", "value", "threshold", "other"), as_json=False)
+    out.print(f"{len(rows)} of {count}")
+
+
+@app.command("whatif")
+def whatif(
+    folder: Path = FOLDER,
+    changes: list[str] = typer.Option(..., "--set", help="STEP.SETTING=VALUE, e.g. near.threshold=0.9; may be repeated"),
+    as_json: bool = JSON,
+) -> None:
+    """What other thresholds would keep and drop, from stored columns: nothing is computed again or written."""
+    from ..datakit.explain import whatif as ask
+
+    pairs = [change.partition("=") for change in changes]
+    wrong = next((change for change, (_, mark, _) in zip(changes, pairs, strict=True) if not mark), None)
+    if wrong is not None:
+        raise BadInput(f"{wrong!r} has no '='", field="--set", do="write --set STEP.SETTING=VALUE")
+    found = ask(folder, {path: value for path, _, value in pairs})
+    if as_json:
+        show_json(json.loads(json.dumps(asdict(found), default=lambda value: value.model_dump())))
+        return
+    rows = [
+        {"step": after.step, "kept before": before.kept, "kept after": after.kept}
+        for before, after in zip(found.before, found.after, strict=True)
+    ]
+    show(rows, ("step", "kept before", "kept after"), as_json=False)
+    out.print(f"{found.kept_before} kept before, {found.kept_after} after")
+    for mark in found.now_kept[:10]:
+        out.print(f"+ {mark}", markup=False)
+    for row in found.now_dropped[:10]:
+        out.print(f"- {row['id']}  {row['reason']}", markup=False)
+
+
+@app.command("rules")
+def rules(as_json: bool = JSON) -> None:
+    """Every quality rule with its signal and its bound by kind of language."""
+    from ..datakit.quality.rules import RULES
+
+    rows = [rule._asdict() for rule in RULES]
+    show(rows, ("name", "rule_set", "signal", "bound", "en", "zh", "other"), as_json=as_json)

@@ -31,7 +31,7 @@ class Rule(NamedTuple):
 
 RULES: tuple[Rule, ...] = (
     Rule("max_damaged_share", "damage", "damaged_share", "max", 0.005, 0.005, 0.005),
-    Rule("min_units", "gopher_quality", "units", "min", 50, 16, 50),
+    Rule("min_units", "gopher_quality", "units", "min", 50, 10, 50),
     Rule("max_units", "gopher_quality", "units", "max", 100_000, 300_000, 100_000),
     Rule("min_mean_word_length", "gopher_quality", "mean_word_length", "min", 3, None, 2),
     Rule("max_mean_word_length", "gopher_quality", "mean_word_length", "max", 10, None, 16),
@@ -40,11 +40,11 @@ RULES: tuple[Rule, ...] = (
     Rule("max_ellipsis_lines", "gopher_quality", "ellipsis_lines", "max", 0.3, 0.5, 0.3),
     Rule("min_alpha_units", "gopher_quality", "alpha_units", "min", 0.8, 0.7, 0.8),
     Rule("min_stop_words", "gopher_quality", "stop_words", "min", 2, None, None),
-    Rule("max_repeated_lines", "gopher_repetition", "repeated_lines", "max", 0.30, 0.35, 0.30),
-    Rule("max_repeated_line_characters", "gopher_repetition", "repeated_line_characters", "max", 0.20, 0.25, 0.20),
-    Rule("max_top_2_gram", "gopher_repetition", "top_2_gram", "max", 0.20, 0.25, 0.20),
-    Rule("max_top_3_gram", "gopher_repetition", "top_3_gram", "max", 0.18, 0.25, 0.18),
-    Rule("max_top_4_gram", "gopher_repetition", "top_4_gram", "max", 0.16, 0.25, 0.16),
+    Rule("max_repeated_lines", "gopher_repetition", "repeated_lines", "max", 0.30, 0.50, 0.30),
+    Rule("max_repeated_line_characters", "gopher_repetition", "repeated_line_characters", "max", 0.20, 0.45, 0.20),
+    Rule("max_top_2_gram", "gopher_repetition", "top_2_gram", "max", 0.20, 0.35, 0.20),
+    Rule("max_top_3_gram", "gopher_repetition", "top_3_gram", "max", 0.18, 0.40, 0.18),
+    Rule("max_top_4_gram", "gopher_repetition", "top_4_gram", "max", 0.16, 0.45, 0.16),
     Rule("max_repeated_5_grams", "gopher_repetition", "repeated_5_grams", "max", 0.15, 0.50, 0.15),
     Rule("max_repeated_6_grams", "gopher_repetition", "repeated_6_grams", "max", 0.14, 0.45, 0.14),
     Rule("max_repeated_7_grams", "gopher_repetition", "repeated_7_grams", "max", 0.13, 0.40, 0.13),
@@ -57,9 +57,9 @@ RULES: tuple[Rule, ...] = (
     Rule("max_newlines_per_unit", "fineweb", "newlines_per_unit", "max", 0.3, 0.3, 0.3),
     Rule("max_lorem_ipsum", "c4", "lorem_ipsum", "max", 0, 0, 0),
     Rule("min_sentence_ends", "c4", "sentence_ends", "min", 5, 1, 5),
-    Rule("min_han_share", "chinese", "han_share", "min", None, 0.2, None),
+    Rule("min_han_share", "chinese", "han_share", "min", None, 0.15, None),
     Rule("max_adverts", "chinese", "adverts", "max", None, 2, None),
-    Rule("max_units_per_mark", "chinese", "units_per_mark", "max", None, 100, None),
+    Rule("max_units_per_mark", "chinese", "units_per_mark", "max", None, 150, None),
 )
 
 BY_NAME = {rule.name: rule for rule in RULES}

@@ -122,7 +122,8 @@ def _lines(units: Units) -> dict[str, npt.NDArray[np.generic]]:
         return np.bincount(text_of, values.astype(np.float64), units.texts)
 
     count = sums(np.ones(len(begin)))
-    repeated = _repeats(units.span_hash(begin, final + 1), text_of)
+    worded = np.searchsorted(units.start, final, side="right") > np.searchsorted(units.start, begin)
+    repeated = _repeats(units.span_hash(begin, final + 1), text_of) & worded  # not the rules of a table
     characters = sums(length)
     newlines = units.per_text((units.bits & NEWLINE) != 0) - 1
     dots = (units.codes[final] == ord("…")) | _three_dots(units, final)

@@ -111,7 +111,7 @@ class Step(BaseModel):
     step: str
 
     def prepare(self, folder: Path) -> None:
-        """Loads what the step needs besides the documents (evaluation sets); `folder` is the input."""
+        """Loads what the step needs besides the documents, once; `folder` is the input."""
 
     def transform(self, batch: Batch) -> None:
         """Changes texts."""

@@ -42,6 +42,8 @@ class Decontaminate(Step):
     _digests: list[str] = PrivateAttr(default_factory=list)
 
     def prepare(self, folder: Path) -> None:
+        if self._index is not None:
+            return
         items = []
         for entry in self.against:
             path = folder / entry.path

@@ -22,7 +22,7 @@ class Language(Step):
 
     step: Literal["language"] = "language"
     keep: list[str] = Field(default_factory=lambda: ["en", "zh"], min_length=1)
-    least_score: float = Field(0.5, ge=0, le=1)
+    least_score: float = Field(0.3, ge=0, le=1)
 
     def measure(self, batch: Batch) -> None:
         languages, scores = identify(batch.units, batch.texts)

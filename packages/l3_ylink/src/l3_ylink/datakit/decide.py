@@ -1,0 +1,72 @@
+"""Decisions: the steps look at the stored columns, in order, and each document is kept or dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..documents import StepCount
+from .documents.store import Signals, write_whole
+from .recipe import Recipe
+from .steps.base import KEPT, Table, Verdicts
+
+
+@dataclass
+class Decisions:
+    """What each document's fate is, and the funnel: what each step saw, kept and dropped."""
+
+    verdicts: Verdicts
+    funnel: list[StepCount]
+
+    @property
+    def kept(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Rows that stay."""
+        return np.flatnonzero(self.verdicts.step == KEPT)
+
+
+def decide(recipe: Recipe, signals: Signals) -> Decisions:
+    """Applies the recipe's steps to the stored columns."""
+    table = Table(signals.columns, signals.texts)
+    verdicts = Verdicts(len(table))
+    funnel = []
+    for number, step in enumerate(recipe.steps):
+        verdicts.number = number
+        seen = int(verdicts.alive.sum())
+        step.decide(table, verdicts)
+        mine = np.flatnonzero(verdicts.step == number)
+        reasons = Counter(verdicts.reason[row] for row in mine.tolist())
+        funnel.append(
+            StepCount(
+                step=step.step,
+                seen=seen,
+                kept=seen - len(mine),
+                dropped=dict(sorted(reasons.items())),
+                changed=step.changed(table),
+            )
+        )
+    return Decisions(verdicts, funnel)
+
+
+def write_decisions(path: Path, recipe: Recipe, signals: Signals, decisions: Decisions) -> None:
+    """One row a document: kept or not, by which step, which rule, the value, the bound, the twin that stayed."""
+    verdicts = decisions.verdicts
+    ids = signals.columns["id"]
+    steps = [step.step for step in recipe.steps]
+    table = pa.table(
+        {
+            "id": pa.array(ids, pa.large_string()),
+            "kept": verdicts.step == KEPT,
+            "step": [None if number == KEPT else steps[number] for number in verdicts.step.tolist()],
+            "reason": [reason or None for reason in verdicts.reason],
+            "value": pa.array(verdicts.value, from_pandas=True),
+            "threshold": pa.array(verdicts.threshold, from_pandas=True),
+            "other": pa.array([None if row < 0 else ids[row] for row in verdicts.other.tolist()], pa.large_string()),
+        }
+    )
+    write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd"))

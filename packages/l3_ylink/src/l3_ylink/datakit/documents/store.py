@@ -1,0 +1,164 @@
+"""Blocks on disk: a Parquet file with texts and signals, and beside it a manifest that commits it.
+
+A block without its manifest, or with another key, does not exist.  The manifest is written last, and each
+file appears whole or not at all, so that a run killed at any point goes on where it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..._kit.documents import digest_of_file
+from ..._kit.files import atomic_write
+from ..._kit.problems import Failed
+
+TEXT = "text"
+
+
+class Committed(NamedTuple):
+    """What a block's manifest says."""
+
+    number: int
+    key: str
+    rows: int
+    sha256: str
+    bytes: int
+
+
+@contextmanager
+def disk(path: Path) -> Iterator[None]:
+    """A full disk or a lost permission becomes a clear problem; nothing half-written stays."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Failed(
+                f"no space left while writing {path.name}", do="free some space and run the same command again"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise Failed(f"cannot write {path}", why=error.strerror or "", do="choose another --out") from error
+        raise
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Lets `write` fill a neighbour file, then puts it in place: whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    neighbour = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with disk(path):
+            write(neighbour)
+            with open(neighbour, "rb+") as stream:
+                os.fsync(stream.fileno())
+            os.replace(neighbour, path)
+    finally:
+        neighbour.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Takes away what a killed writer left."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+class BlockStore:
+    """The blocks of one run, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def data(self, number: int) -> Path:
+        """The Parquet file of a block."""
+        return self.folder / f"block-{number:06d}.parquet"
+
+    def manifest(self, number: int) -> Path:
+        """The file that commits a block."""
+        return self.folder / f"block-{number:06d}.json"
+
+    def commit(self, number: int, key: str, columns: dict[str, Any]) -> Committed:
+        """Writes a block and then its manifest."""
+        path = self.data(number)
+        table = pa.table({name: _array(values) for name, values in columns.items()})
+        write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd", compression_level=1))
+        committed = Committed(number, key, table.num_rows, digest_of_file(path), path.stat().st_size)
+        with disk(path):
+            atomic_write(self.manifest(number), json.dumps(committed._asdict()))
+        return committed
+
+    def committed(self, number: int, key: str) -> Committed | None:
+        """The manifest of a block that is whole and was made with this key, else None."""
+        try:
+            found = Committed(**json.loads(self.manifest(number).read_bytes()))
+            intact = found.key == key and self.data(number).stat().st_size == found.bytes
+            return found if intact and digest_of_file(self.data(number)) == found.sha256 else None
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def drop_after(self, count: int) -> None:
+        """Removes blocks beyond the last one, left from a run over more files."""
+        for path in self.folder.glob("block-*.json"):
+            if int(path.stem.removeprefix("block-")) >= count:
+                path.unlink()
+                path.with_suffix(".parquet").unlink(missing_ok=True)
+
+
+class Signals:
+    """The stored columns of all blocks of a run; texts are read only when asked for."""
+
+    def __init__(self, store: BlockStore, blocks: int) -> None:
+        self.store = store
+        tables = [pq.read_table(store.data(number), columns=_without_text(store.data(number))) for number in range(blocks)]
+        self.first = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])]).astype(np.int64)
+        joined = pa.concat_tables(tables)
+        self.columns: dict[str, Any] = {name: _plain(joined.column(name)) for name in joined.column_names}
+
+    def __len__(self) -> int:
+        return int(self.first[-1])
+
+    def block_rows(self, number: int) -> range:
+        """The rows of a block."""
+        return range(int(self.first[number]), int(self.first[number + 1]))
+
+    def block_texts(self, number: int) -> list[str]:
+        """All texts of a block."""
+        texts: list[str] = pq.read_table(self.store.data(number), columns=[TEXT]).column(0).to_pylist()
+        return texts
+
+    def texts(self, rows: Sequence[int]) -> dict[int, str]:
+        """The texts of some rows; each block is read once."""
+        found: dict[int, str] = {}
+        wanted = sorted(rows)
+        blocks = np.searchsorted(self.first, wanted, side="right") - 1
+        for number in sorted(set(blocks.tolist())):
+            mine = [row for row, block in zip(wanted, blocks.tolist(), strict=True) if block == number]
+            column = pq.read_table(self.store.data(number), columns=[TEXT]).column(0)
+            taken = column.take(pa.array([row - int(self.first[number]) for row in mine]))
+            found.update(zip(mine, taken.to_pylist(), strict=True))
+        return found
+
+
+def _without_text(path: Path) -> list[str]:
+    return [name for name in pq.read_schema(path).names if name != TEXT]
+
+
+def _array(values: Any) -> pa.Array:
+    if isinstance(values, list) and values and isinstance(values[0], str):
+        return pa.array(values, pa.large_string())
+    return pa.array(values)
+
+
+def _plain(column: pa.ChunkedArray) -> Any:
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return column.to_numpy()
+    return column.to_pylist()

@@ -1,0 +1,176 @@
+"""Why a document was kept or dropped, and what other thresholds would do: from stored columns alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import yaml
+
+from .._kit.problems import BadInput, NotFound
+from ..documents import DatasetManifest, StepCount
+from .decide import decide
+from .documents.store import Signals
+from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER
+from .plan import RunPlan
+from .recipe import Recipe, parse_recipe
+from .report import write_report
+from .steps.base import KEPT, Check
+
+DECISIONS = "decisions.parquet"
+MOST_LISTED = 50
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One document: its fate, every rule that was looked at, and its signals."""
+
+    id: str
+    kept: bool
+    step: str | None
+    reason: str | None
+    value: float | None
+    threshold: float | None
+    other: str | None
+    checks: list[Check]
+    signals: dict[str, Any]
+    text: str
+
+
+def open_run(folder: Path) -> RunPlan:
+    """The plan of a finished run; `NotFound` when it has not decided yet."""
+    plan = RunPlan.load(folder)
+    if not (folder / DECISIONS).exists():
+        raise NotFound("the run is not finished", field=str(folder), do="run `ylink data run` again: it goes on")
+    return plan
+
+
+def explain(folder: Path, document: str) -> Explanation:
+    """The explanation of a document, named by its id or by an ending of its id that only it has."""
+    plan = open_run(folder)
+    signals = Signals(plan.store, len(plan.blocks))
+    row = _find(signals.columns["id"], document)
+    values = {name: column[row] for name, column in signals.columns.items()}
+    plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
+    fate = pq.read_table(folder / DECISIONS).slice(row, 1).to_pylist()[0]
+    checks = []
+    for step in plan.recipe.steps:
+        checks += step.checks(plain)
+        if step.step == fate["step"]:
+            if step.step in ("exact", "near"):
+                checks.append(
+                    Check(step.step, fate["reason"], "similarity", fate["value"], "max", fate["threshold"], held=False)
+                )
+            break
+    plain.pop("signature", None)
+    return Explanation(
+        id=fate["id"],
+        kept=fate["kept"],
+        step=fate["step"],
+        reason=fate["reason"],
+        value=fate["value"],
+        threshold=fate["threshold"],
+        other=fate["other"],
+        checks=checks,
+        signals=plain,
+        text=signals.texts([row])[row],
+    )
+
+
+def _find(ids: list[str], wanted: str) -> int:
+    exact = [row for row, mark in enumerate(ids) if mark == wanted]
+    ending = exact or [row for row, mark in enumerate(ids) if mark.endswith(wanted)]
+    if not ending:
+        raise NotFound(f"no document {wanted!r}", do="list some with `ylink data documents`")
+    if len(ending) > 1:
+        some = ", ".join(ids[row] for row in ending[:5])
+        raise BadInput(f"{wanted!r} names {len(ending)} documents", field="DOC", do=f"give more of the id: {some}")
+    return ending[0]
+
+
+def documents(folder: Path, *, step: str | None = None, reason: str | None = None, kept: bool | None = None, offset: int = 0, most: int = MOST_LISTED) -> tuple[int, list[dict[str, Any]]]:
+    """How many documents have this fate, and some of them, in the order of the input."""
+    open_run(folder)
+    table = pq.read_table(folder / DECISIONS)
+    for name, value in (("step", step), ("reason", reason), ("kept", kept)):
+        if value is not None:
+            table = table.filter(pc.equal(table[name], value))
+    return table.num_rows, table.slice(offset, most).to_pylist()
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What a changed recipe would decide: both funnels, and the documents whose fate would change."""
+
+    before: list[StepCount]
+    after: list[StepCount]
+    now_kept: list[str] = field(default_factory=list)
+    now_dropped: list[dict[str, Any]] = field(default_factory=list)
+    kept_before: int = 0
+    kept_after: int = 0
+
+
+def whatif(folder: Path, changes: dict[str, Any]) -> WhatIf:
+    """Decides again with other settings, e.g. `{"near.threshold": 0.9}`, over the stored columns.
+
+    Nothing is written.  A `BadInput` when a setting would need texts to be measured again.
+    """
+    plan = open_run(folder)
+    recipe = changed_recipe(plan.recipe, changes)
+    for step in (*plan.recipe.steps, *recipe.steps):
+        if step.signal_settings() != _same_step(plan.recipe, step.step).signal_settings():
+            raise BadInput(
+                f"{step.step}: this setting changes what is measured",
+                field="set",
+                do="change the recipe and run it: blocks that do not change are used again",
+            )
+    signals = Signals(plan.store, len(plan.blocks))
+    before, after = decide(plan.recipe, signals), decide(recipe, signals)
+    ids = signals.columns["id"]
+    was, now = before.verdicts.step == KEPT, after.verdicts.step == KEPT
+    return WhatIf(
+        before=before.funnel,
+        after=after.funnel,
+        now_kept=[ids[row] for row in (now & ~was).nonzero()[0].tolist()],
+        now_dropped=[
+            {"id": ids[row], "reason": after.verdicts.reason[row]} for row in (was & ~now).nonzero()[0].tolist()
+        ],
+        kept_before=int(was.sum()),
+        kept_after=int(now.sum()),
+    )
+
+
+def _same_step(recipe: Recipe, name: str) -> Any:
+    return next(step for step in recipe.steps if step.step == name)
+
+
+def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
+    """The recipe with settings changed by path: `STEP.SETTING[.KEY…]`; a text value is read as YAML."""
+    value = recipe.model_dump(mode="json")
+    for path, wanted in changes.items():
+        name, *keys = path.split(".")
+        step = next((step for step in value["steps"] if step["step"] == name), None)
+        if step is None or not keys:
+            names = ", ".join(step["step"] for step in value["steps"])
+            raise BadInput(f"{path!r} names no setting", field="set", do=f"write STEP.SETTING=VALUE; steps: {names}")
+        place = step
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+            if not isinstance(place, dict):
+                raise BadInput(f"{path!r} goes into a setting that has no parts", field="set")
+        place[keys[-1]] = yaml.safe_load(wanted) if isinstance(wanted, str) else wanted
+    return parse_recipe(value, where="changed recipe")
+
+
+def report_again(folder: Path) -> tuple[Path, DatasetManifest]:
+    """Writes the report of a finished run anew; returns its path and the run's manifest."""
+    plan = open_run(folder)
+    signals = Signals(plan.store, len(plan.blocks))
+    tokens, text = folder / MANIFEST, folder / TEXT_FOLDER / MANIFEST
+    manifest = DatasetManifest.read(tokens if tokens.exists() else text)
+    other = folder / INSTRUCTIONS / MANIFEST
+    instructions = DatasetManifest.read(other) if other.exists() else None
+    return write_report(plan, signals, decide(plan.recipe, signals), manifest, instructions), manifest

@@ -1,0 +1,254 @@
+"""What a run hands on: kept text, tokens and instruction sets, each with its `dataset-manifest/v1`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .. import __version__
+from .._kit.documents import Producer, digest_of, digest_of_file
+from .._kit.files import atomic_write
+from .._kit.problems import BadInput
+from ..documents import ContaminationCheck, DatasetManifest, Shard, Source, StepCount
+from .decide import Decisions
+from .documents.store import Signals, disk, write_whole
+from .engine import run_tasks
+from .plan import RunPlan
+from .purify.contamination import build_index, find_hits
+from .quality.units import split_units
+from .recipe import InstructionSet
+from .steps.contamination import SEPARATOR, Decontaminate
+from .steps.tokenise import Tokenise
+from .transform.instructions import Row, read_instructions
+from .transform.megatron import join, token_type
+from .transform.tokens import PARTS, committed_part, make_tokenizer, part_paths
+
+MANIFEST = "dataset-manifest.json"
+TEXT_FOLDER = "text"
+INSTRUCTIONS = "instructions"
+COLUMNS = ("id", "source", "path", "format", "title", "language")
+
+Tell = Callable[[int, int], None]
+
+
+def export_text(plan: RunPlan, signals: Signals, decisions: Decisions, tell: Tell) -> DatasetManifest:
+    """Writes the kept text, one shard a block, and its manifest (kind `text`)."""
+    folder = plan.folder / TEXT_FOLDER
+    kept = set(decisions.kept.tolist())
+    names = [name for name in COLUMNS if name in signals.columns]
+    shards: list[Shard] = []
+    for block in plan.blocks:
+        rows = [row for row in signals.block_rows(block.number) if row in kept]
+        texts = signals.block_texts(block.number) if rows else []
+        first = int(signals.first[block.number])
+        values = {name: [signals.columns[name][row] for row in rows] for name in names}
+        values["text"] = [texts[row - first] for row in rows]
+        for kind in plan.recipe.text_formats if rows else ():
+            path = folder / f"part-{block.number:06d}.{kind}"
+            WRITERS[kind](path, values)
+            shards.append(_shard(path, folder, len(rows) if kind == plan.recipe.text_formats[0] else 0))
+        tell(block.number + 1, len(plan.blocks))
+    _remove_others(folder, shards)
+    manifest = _manifest(plan, signals, decisions, shards, "text", {name: "string" for name in (*names, "text")})
+    with disk(folder):
+        manifest.write(folder / MANIFEST)
+    return manifest
+
+
+def _write_parquet(path: Path, values: dict[str, list[str]]) -> None:
+    table = pa.table({name: pa.array(column, pa.large_string()) for name, column in values.items()})
+    write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd"))
+
+
+def _write_jsonl(path: Path, values: dict[str, list[str]]) -> None:
+    rows = zip(*values.values(), strict=True)
+    lines = b"".join(orjson.dumps(dict(zip(values, row, strict=True))) + b"\n" for row in rows)
+    with disk(path):
+        atomic_write(path, lines)
+
+
+WRITERS: dict[str, Callable[[Path, dict[str, list[str]]], None]] = {"parquet": _write_parquet, "jsonl": _write_jsonl}
+
+
+def export_tokens(
+    plan: RunPlan, signals: Signals, decisions: Decisions, text: DatasetManifest, workers: int, tell: Tell
+) -> DatasetManifest:
+    """Trains or takes the tokeniser, writes the token files and the run's manifest (kind `tokens`)."""
+    step: Tokenise = plan.recipe.find(Tokenise)
+    kept = set(decisions.kept.tolist())
+    if not kept:
+        raise BadInput("no document was kept: nothing to tokenise", do="look at `ylink data report`, ease the thresholds")
+    tokenizer = make_tokenizer(step, plan.input, plan.folder, signals, kept)
+    digest = digest_of_file(tokenizer)
+    lengths, dtype = _parts(plan, signals, kept, digest, step, workers, tell)
+    prefix = plan.folder / "tokens" / "text"
+    join(prefix, [part_paths(plan.folder, block.number)[0] for block in plan.blocks], lengths, dtype)
+    tokens = int(sum(int(part.sum()) for part in lengths))
+    rows = sum(len(part) for part in lengths)
+    shards = [
+        _shard(prefix.with_suffix(".bin"), plan.folder, rows, tokens),
+        _shard(prefix.with_suffix(".idx"), plan.folder, 0),
+    ]
+    manifest = _manifest(plan, signals, decisions, shards, "tokens", {"tokens": str(dtype)}).model_copy(
+        update={"tokens": tokens, "tokenizer_digest": digest, "inputs": [text.reference()]}
+    )
+    with disk(plan.folder):
+        manifest.write(plan.folder / MANIFEST)
+    for block in plan.blocks:
+        for path in part_paths(plan.folder, block.number):
+            path.unlink(missing_ok=True)
+    return manifest
+
+
+def _parts(
+    plan: RunPlan, signals: Signals, kept: set[int], tokenizer: str, step: Tokenise, workers: int, tell: Tell
+) -> tuple[list[np.ndarray[Any, np.dtype[np.int32]]], np.dtype[Any]]:
+    """Tokenises every block into a part; parts that are whole already are left."""
+    with disk(plan.folder / PARTS):
+        atomic_write(plan.folder / PARTS / "plan.json", json.dumps({"end": step.end}))
+    tasks = []
+    keys = {}
+    for block in plan.blocks:
+        first = int(signals.first[block.number])
+        rows = [row - first for row in signals.block_rows(block.number) if row in kept]
+        key = digest_of({"tokenizer": tokenizer, "end": step.end, "block": plan.block_key(block), "rows": rows})
+        keys[block.number] = key
+        if committed_part(plan.folder, block.number, key) is None:
+            tasks.append({"task": "tokenise", "block": block.number, "rows": rows, "key": key})
+    done = len(plan.blocks) - len(tasks)
+    for done, _ in enumerate(run_tasks(plan, tasks, workers), done + 1):
+        tell(done, len(plan.blocks))
+    lengths = [np.asarray(committed_part(plan.folder, number, key) or [], np.int32) for number, key in keys.items()]
+    from tokenizers import Tokenizer
+
+    vocabulary = Tokenizer.from_file(str(plan.folder / "tokenizer.json")).get_vocab_size()
+    return lengths, token_type(vocabulary)
+
+
+def export_instructions(plan: RunPlan) -> DatasetManifest:
+    """Validates the recipe's instruction sets; kept and rejected rows with reasons, and a manifest."""
+    folder = plan.folder / INSTRUCTIONS
+    shards, sources, reasons = [], [], Counter[str]()
+    seen = kept = merged = 0
+    for entry in plan.recipe.instructions:
+        rows = list(read_instructions(plan.input / entry.path, entry.longest))
+        if not rows:
+            raise BadInput("has no rows", field=str(entry.path), do="give a JSONL file with instructions")
+        rows = _decontaminated(plan, rows)
+        good = [row for row in rows if not row.reason]
+        shards += _write_instructions(folder, entry, rows)
+        reasons.update(row.reason for row in rows if row.reason)
+        seen, kept, merged = seen + len(rows), kept + len(good), merged + sum(row.merged for row in good)
+        size = (plan.input / entry.path).stat().st_size
+        sources.append(Source(name=entry.name, licence=entry.licence, url=entry.url, documents=len(rows), bytes=size))
+    funnel = StepCount(step="validate", seen=seen, kept=kept, dropped=dict(sorted(reasons.items())), changed=merged)
+    manifest = DatasetManifest(
+        producer=Producer(name="l3-ylink", version=__version__),
+        name=f"{plan.recipe.name}-instructions",
+        kind="instructions",
+        columns={"id": "string", "messages": "list<{role, content}>"},
+        shards=shards,
+        rows=kept,
+        recipe_digest=plan.recipe.digest(),
+        steps=[funnel],
+        sources=sources,
+        contamination=_check(plan, reasons["shares_evaluation_items"], []),
+    )
+    with disk(folder):
+        manifest.write(folder / MANIFEST)
+    return manifest
+
+
+def _write_instructions(folder: Path, entry: InstructionSet, rows: list[Row]) -> list[Shard]:
+    good = [{"id": row.id, "messages": row.messages} for row in rows if not row.reason]
+    bad = [{"id": row.id, "reason": row.reason, "original": row.original} for row in rows if row.reason]
+    path, rejects = folder / f"{entry.name}.jsonl", folder / "rejects" / f"{entry.name}.jsonl"
+    for place, values in ((path, good), (rejects, bad)):
+        with disk(place):
+            atomic_write(place, b"".join(orjson.dumps(value) + b"\n" for value in values))
+    return [_shard(path, folder, len(good))]
+
+
+def _decontaminated(plan: RunPlan, rows: list[Row]) -> list[Row]:
+    """Rows that share runs with evaluation items are rejected, by the settings of the recipe's step."""
+    step: Decontaminate | None = plan.recipe.find(Decontaminate)
+    if step is None:
+        return rows
+    texts = ["\n".join(message["content"] for message in row.messages) for row in rows]
+    hits = find_hits(split_units(texts), step.index)
+    return [
+        row._replace(messages=[], reason=row.reason or "shares_evaluation_items") if hit.runs else row
+        for row, hit in zip(rows, hits, strict=True)
+    ]
+
+
+def _manifest(
+    plan: RunPlan, signals: Signals, decisions: Decisions, shards: list[Shard], kind: str, columns: dict[str, str]
+) -> DatasetManifest:
+    kept = decisions.kept
+    languages = Counter(signals.columns["language"][row] for row in kept.tolist()) if "language" in signals.columns else {}
+    return DatasetManifest(
+        producer=Producer(name="l3-ylink", version=__version__),
+        name=plan.recipe.name,
+        kind=kind,
+        languages=dict(sorted(languages.items())),
+        columns=columns,
+        shards=shards,
+        rows=len(kept),
+        recipe_digest=plan.recipe.digest(),
+        steps=decisions.funnel,
+        sources=_sources(plan, signals),
+        contamination=_contamination(plan, signals),
+    )
+
+
+def _sources(plan: RunPlan, signals: Signals) -> list[Source]:
+    documents = Counter(signals.columns["source"])
+    size = Counter[str]()
+    for block in plan.blocks:
+        for piece in block.pieces:
+            size[plan.recipe.sources[piece.source].name] += piece.bytes
+    return [
+        Source(name=s.name, licence=s.licence, url=s.url, documents=documents[s.name], bytes=size[s.name])
+        for s in plan.recipe.sources
+        if documents[s.name]
+    ]
+
+
+def _contamination(plan: RunPlan, signals: Signals) -> ContaminationCheck | None:
+    hit = [names for names in signals.columns.get("contaminated_by", ()) if names]
+    return _check(plan, len(hit), sorted({name for names in hit for name in names.split(SEPARATOR)}))
+
+
+def _check(plan: RunPlan, documents: int, items: list[str]) -> ContaminationCheck | None:
+    step: Decontaminate | None = plan.recipe.find(Decontaminate)
+    if step is None:
+        return None
+    against = [entry.name for entry in step.against]
+    return ContaminationCheck(method=step.method, against=against, documents_hit=documents, items_hit=items)
+
+
+def _shard(path: Path, folder: Path, rows: int, tokens: int | None = None) -> Shard:
+    return Shard(
+        uri=path.relative_to(folder).as_posix(),
+        sha256=digest_of_file(path),
+        bytes=path.stat().st_size,
+        rows=rows,
+        tokens=tokens,
+    )
+
+
+def _remove_others(folder: Path, shards: list[Shard]) -> None:
+    """Shards of an earlier recipe that this one did not write again."""
+    mine = {shard.uri for shard in shards}
+    for path in folder.glob("part-*"):
+        if path.name not in mine:
+            path.unlink()

@@ -1,0 +1,92 @@
+"""The work of one block: read its pieces, let every step transform and measure, commit the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from .documents.batch import Batch, Document
+from .documents.store import TEXT, BlockStore, Committed
+from .gather.listing import Block, Piece
+from .gather.readers import read_piece
+from .recipe import Recipe
+from .steps.extract import Extract
+
+CHARACTERS_AT_ONCE = 1_000_000
+DOCUMENTS_AT_ONCE = 4_000
+CRASHED = "crashed the reader"
+
+
+def measure_block(
+    recipe: Recipe,
+    folder: Path,
+    store: BlockStore,
+    block: Block,
+    key: str,
+    *,
+    skip: frozenset[str] = frozenset(),
+    reading: Callable[[str], None] = lambda _: None,
+) -> Committed:
+    """Measures a block and commits it.
+
+    `skip`: paths that brought a reader down before; `reading(path)` is told before each file is opened.
+    """
+    documents = _read(recipe, folder, block, skip, reading)
+    parts = [_measure(recipe, some) for some in _batches(documents)]
+    columns = {name: _join([part[name] for part in parts]) for name in parts[0]} if parts else {}
+    return store.commit(block.number, key, columns)
+
+
+def _read(
+    recipe: Recipe, folder: Path, block: Block, skip: frozenset[str], reading: Callable[[str], None]
+) -> Iterator[Document]:
+    extract: Extract = recipe.find(Extract)
+    for piece in block.pieces:
+        source = recipe.sources[piece.source]
+        if piece.path in skip:
+            yield _crashed(piece, source.name)
+            continue
+        reading(piece.path)
+        yield from read_piece(folder, piece, source, extractor=extract.html, longest=extract.longest)
+
+
+def _crashed(piece: Piece, source: str) -> Document:
+    return Document(piece.path, source, piece.path, "unknown", error=CRASHED)
+
+
+def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
+    """Documents in groups of bounded size; the last group is there even when it is empty."""
+    some: list[Document] = []
+    size = 0
+    for document in documents:
+        if some and (size + len(document.text) > CHARACTERS_AT_ONCE or len(some) >= DOCUMENTS_AT_ONCE):
+            yield some
+            some, size = [], 0
+        some.append(document)
+        size += len(document.text)
+    yield some
+
+
+def _measure(recipe: Recipe, documents: list[Document]) -> dict[str, object]:
+    batch = Batch(documents)
+    for step in recipe.steps:
+        step.transform(batch)
+    for step in recipe.steps:
+        step.measure(batch)
+    return {
+        "id": [document.id for document in documents],
+        "source": [document.source for document in documents],
+        "path": [document.path for document in documents],
+        "format": [document.format for document in documents],
+        "title": [document.title for document in documents],
+        **batch.columns,
+        TEXT: batch.texts,
+    }
+
+
+def _join(parts: list[object]) -> object:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate([np.asarray(part) for part in parts])
+    return [value for part in parts for value in part]  # type: ignore[attr-defined]

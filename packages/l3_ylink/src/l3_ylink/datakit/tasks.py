@@ -1,0 +1,38 @@
+"""The tasks that a worker can do, by name.  A task is idempotent: done twice, it leaves the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._kit.files import atomic_write
+from .measure import measure_block
+from .plan import RunPlan
+from .transform.tokens import tokenise_part
+
+
+def measure(plan: RunPlan, task: dict[str, Any]) -> dict[str, Any]:
+    """Measures and commits one block."""
+    plan.prepare()
+    block = plan.blocks[task["block"]]
+    mark = plan.folder / f".reading-{block.number}"
+    careful = bool(task.get("careful"))
+    committed = measure_block(
+        plan.recipe,
+        plan.input,
+        plan.store,
+        block,
+        plan.block_key(block),
+        skip=frozenset(task.get("skip", ())),
+        reading=(lambda path: atomic_write(mark, path)) if careful else (lambda _: None),
+    )
+    mark.unlink(missing_ok=True)
+    return committed._asdict()
+
+
+def tokenise(plan: RunPlan, task: dict[str, Any]) -> dict[str, Any]:
+    """Turns the kept texts of one block into a part of the token file."""
+    return tokenise_part(plan.folder, plan.store, task["block"], task["rows"], task["key"])
+
+
+TASKS: dict[str, Callable[[RunPlan, dict[str, Any]], dict[str, Any]]] = {"measure": measure, "tokenise": tokenise}
