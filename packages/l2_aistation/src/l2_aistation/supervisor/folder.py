@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,9 @@ class JobFolder:
         self.journal_path = path / "events.jsonl"
         with contextlib.suppress(FileExistsError):
             os.mkfifo(self.wake_path, 0o600)
+        if not (path / "identity").exists():
+            atomic_write(path / "identity", secrets.token_hex(4), mode=0o600)
+        self.identity = (path / "identity").read_text()
 
     @property
     def mark(self) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -56,12 +56,27 @@ class _Job:
         self.name = path.name
         self.node = node
         self.reader = Reader(self.folder.journal_path)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.pid: int | None = None
         self.lines: list[Line] = []
         self.acknowledged = self.folder.number("acknowledged")
         self.started: dict[int, dict[int, TaskStarted]] = {}
         self.exited: dict[int, dict[int, TaskExited]] = {}
         self.ended: dict[int, TasksEnded] = {}
+
+    def starting(self) -> bool:
+        """Whether a supervisor that this process started still runs (it may not listen yet)."""
+        if self.pid is not None:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+                    return True
+            self.pid = None
+        return False
+
+    def waits_for_a_supervisor(self) -> bool:
+        """Whether the newest attempt should run and nobody has begun it."""
+        newest = max(self.folder.attempts(), default=0)
+        names = {path.name for path in self.folder.attempt(newest).iterdir()} if newest else set()
+        return "start.json" in names and not names & {"begun", "end.json"}
 
     def acknowledge(self, number: int) -> None:
         """The platform has the lines up to `number`."""
@@ -105,6 +120,7 @@ class NodeRuntime:
     def __init__(self, node: str, folder: Path, shared: Path) -> None:
         self.node, self._folder, self._shared = node, folder, shared
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._nonce = secrets.token_hex(4)
         self._jobs = {
             path.name: _Job(path, node)
             for path in self._folder.iterdir()
@@ -179,29 +195,25 @@ class NodeRuntime:
 
     def _answer(self, event: Event) -> None:
         self._answered += 1
-        self._answers.append(Delivery("", self._answered, event))
+        self._answers.append(Delivery(f"~{self._nonce}", self._answered, event))
 
     def _wake(self, job: _Job) -> None:
-        if job.folder.wake() or (job.process is not None and job.process.poll() is None):
+        if job.folder.wake() or job.starting():
             return
-        with open(job.folder.path / "supervisor.log", "ab") as log:
-            job.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "l2_aistation.supervisor",
-                    str(job.folder.path),
-                    "--shared",
-                    str(self._shared),
-                    "--node",
-                    self.node,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**without_secrets(os.environ), processes.MARK: job.folder.mark},
-                start_new_session=True,
-            )
+        log = job.folder.path / "supervisor.log"
+        command = [sys.executable, "-m", "l2_aistation.supervisor", str(job.folder.path)]
+        output = (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        job.pid = os.posix_spawn(  # not subprocess: this child is meant to outlive us
+            sys.executable,
+            [*command, "--shared", str(self._shared), "--node", self.node],
+            {**without_secrets(os.environ), processes.MARK: job.folder.mark},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                output,
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
 
     def living(self) -> tuple[tuple[str, int], ...]:
         """The (job, attempt) pairs with ranks alive on this node."""
@@ -212,22 +224,26 @@ class NodeRuntime:
         for job in self._jobs.values():
             job.read()
             for line in job.lines:
-                yield Delivery(job.name, line.number, line.event)
+                yield Delivery(f"{job.name}/{job.folder.identity}", line.number, line.event)
         yield from list(self._answers)
 
     def acknowledge(self, source: str, number: int) -> None:
         """The platform has all events of `source` up to `number`."""
-        if source == "":
+        if source.startswith("~"):
             self._answers = [answer for answer in self._answers if answer.number > number]
-        elif source in self._jobs:
-            self._jobs[source].acknowledge(number)
+            return
+        job = self._jobs.get(source.partition("/")[0])
+        if job is not None:
+            job.acknowledge(number)
 
     def tend(self) -> None:
         """Cleans up after supervisors that were killed, and forgets jobs that are long over."""
         for job in list(self._jobs.values()):
-            if job.process is not None:
-                job.process.poll()
-            if not job.folder.is_supervised() and (job.process is None or job.process.returncode is not None):
+            if job.starting() or job.folder.is_supervised():
+                continue
+            if job.waits_for_a_supervisor():  # the last one left in the moment when a start came
+                self._wake(job)
+            else:
                 self._bury(job)
 
     def _bury(self, job: _Job) -> None:

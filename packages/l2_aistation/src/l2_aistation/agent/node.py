@@ -1,0 +1,157 @@
+"""A node's agent: takes commands from its queue, sends heartbeats and events.
+
+It holds nothing that is not on disk or on the broker: killed and started again it goes on.  Jobs
+live in supervisors, which do not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from l2_aistation._kit.problems import BadInput
+from l2_aistation.broker import channels, urls
+from l2_aistation.core.events import Command, StartTasks, WarmTasks, from_wire, to_wire
+from l2_aistation.settings import Settings
+from l2_aistation.supervisor.runtime import NodeRuntime
+
+_EVERY_S = 0.1
+_TEND_S = 1.0
+_NODE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+_log = logging.getLogger(__name__)
+
+
+def run(node: str, settings: Settings) -> None:
+    """Serves as node `node` until SIGTERM; reads the broker's URL and the shared folder from the settings."""
+    if not _NODE.match(node):
+        raise BadInput(f"{node!r} cannot name a node", field="node", do="use letters, digits, . _ -")
+    if settings.broker_url is None:
+        raise BadInput(
+            "is not set",
+            field="broker_url",
+            do="set OGAI_L2_BROKER_URL to what `aistation broker url` prints on the platform's machine",
+        )
+    urls.for_redis(settings.broker_url)
+    agent = Agent(
+        node,
+        settings.broker_url,
+        folder=settings.state_dir / "agent" / node,
+        shared=settings.shared,
+        heartbeat_s=settings.heartbeat_s,
+    )
+    agent.run()
+
+
+class Agent:
+    """One node: a Celery worker on the node's own queue, and two threads for beats and events."""
+
+    def __init__(self, node: str, url: str, *, folder: Path, shared: Path, heartbeat_s: float) -> None:
+        self.node = node
+        self._url, self._heartbeat_s = url, heartbeat_s
+        self._runtime = NodeRuntime(node, folder, shared)
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._living: tuple[tuple[str, int], ...] = ()
+        self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._nonce = f"{time.time_ns():x}"
+
+    def run(self) -> None:
+        """Works until SIGTERM."""
+        for work in (self._beat, self._ship):
+            threading.Thread(target=self._forever, args=(work,), name=work.__name__, daemon=True).start()
+        try:
+            self._serve_commands()
+        finally:
+            self._closing.set()
+
+    def _serve_commands(self) -> None:
+        app = channels.celery_app(self._url)
+
+        @app.task(name=channels.COMMAND)
+        def command(wire: dict[str, Any]) -> None:
+            self.obey(from_wire(wire))
+
+        app.Worker(
+            hostname=f"agent@{self.node}",
+            queues=[channels.queue_of(self.node)],
+            pool_cls="solo",
+            concurrency=1,
+            without_mingle=True,
+            without_gossip=True,
+            without_heartbeat=True,
+            loglevel="WARNING",
+            quiet=True,
+        ).start()
+
+    def obey(self, command: Command) -> None:
+        """Follows one command; a start that the platform has gone past is passed over."""
+        if isinstance(command, StartTasks | WarmTasks):
+            with urls.client(self._url, socket_timeout=10) as connection:
+                newest = int(connection.get(f"{channels.FENCE}{command.job}") or 0)
+            if newest > command.attempt:
+                return
+        with self._lock:
+            self._runtime.handle(command)
+
+    def _forever(self, work: Any) -> None:
+        """Runs a part until closing; a broker that does not answer is tried again."""
+        while not self._closing.is_set():
+            try:
+                with urls.client(self._url, socket_timeout=5, socket_connect_timeout=5) as connection:
+                    work(connection)
+            except Exception as error:  # noqa: BLE001 (nothing may end a part of the agent)
+                _log.warning("%s is interrupted and goes on: %s", work.__name__, type(error).__name__)
+                self._closing.wait(0.5)
+
+    def _beat(self, connection: Any) -> None:
+        count = 0
+        while True:
+            count += 1
+            beat = {"n": f"{self._nonce}.{count}", "boot_id": self._boot_id, "attempts": self._living}
+            with connection.pipeline(transaction=False) as together:
+                together.set(f"{channels.BEAT}{self.node}", json.dumps(beat), ex=channels.BEAT_TTL_S)
+                together.sadd(channels.NODES, self.node)
+                together.execute()
+            if self._closing.wait(self._heartbeat_s):
+                return
+
+    def _ship(self, connection: Any) -> None:
+        """Sends events and learns what has arrived.
+
+        A new connection begins with what is not acknowledged: a broker that was killed may have
+        lost its last second.
+        """
+        shipped: dict[str, int] = {}
+        looked = 0.0
+        while not self._closing.wait(_EVERY_S):
+            with self._lock:
+                deliveries = [(f"{self.node}/{item.source}", item) for item in self._runtime.events()]
+                self._living = self._runtime.living()
+            fresh = [(source, item) for source, item in deliveries if item.number > shipped.get(source, 0)]
+            with connection.pipeline(transaction=False) as together:
+                for source, item in fresh:
+                    event = json.dumps(to_wire(item.event))
+                    members = {"source": source, "number": item.number, "event": event}
+                    together.xadd(channels.EVENTS, members, maxlen=channels.MOST_EVENTS, approximate=True)
+                together.execute()
+            shipped.update({source: item.number for source, item in fresh})
+            if time.monotonic() - looked >= _TEND_S or fresh:
+                looked = time.monotonic()
+                self._learn(connection, {source: item.source for source, item in deliveries}, shipped)
+
+    def _learn(self, connection: Any, sources: dict[str, str], shipped: dict[str, int]) -> None:
+        for source, ours in sources.items():
+            number = connection.hget(channels.ACKNOWLEDGED, source)
+            if connection.srem(channels.RESEND, source):
+                shipped[source] = int(number or 0)
+            if number is not None:
+                with self._lock:
+                    self._runtime.acknowledge(ours, int(number))
+        with self._lock, contextlib.suppress(OSError):
+            self._runtime.tend()

@@ -1,0 +1,21 @@
+"""The engine of this machine passes the published kit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from l2_aistation.backends.local import LocalEngine
+from l2_aistation.testing import EngineConformance, EngineLab
+
+
+class TestLocalEngine(EngineConformance):
+    @pytest.fixture
+    def lab(self, tmp_path: Path) -> Iterator[EngineLab]:
+        shared = tmp_path / "shared"
+        yield EngineLab(
+            open_engine=lambda: LocalEngine(tmp_path / "engine", shared, heartbeat_s=0.3),
+            nodes=("n1", "n2"),
+            shared=shared,
+        )
