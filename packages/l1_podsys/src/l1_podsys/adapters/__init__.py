@@ -1,0 +1,1 @@
+"""The only place that imports a lower layer, and only its api."""

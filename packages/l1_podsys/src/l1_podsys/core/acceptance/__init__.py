@@ -1,0 +1,7 @@
+"""Acceptance: which pairs to measure, what a measured value means, and the report that says it."""
+
+from .pairs import rounds
+from .report import Measured, build_report
+from .verdicts import CHECKS, judge
+
+__all__ = ["CHECKS", "Measured", "build_report", "judge", "rounds"]

@@ -1,0 +1,14 @@
+"""Facts: what one host is and how things stand on it, as the probe tells."""
+
+from .model import Answers, Facts, FileState, PciDevice, SettingState, UnitState, UserState, parse_facts
+
+__all__ = [
+    "Answers",
+    "Facts",
+    "FileState",
+    "PciDevice",
+    "SettingState",
+    "UnitState",
+    "UserState",
+    "parse_facts",
+]
