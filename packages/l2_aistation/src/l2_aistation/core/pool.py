@@ -147,17 +147,17 @@ class Pool:
         """Nodes that the queue may use: alive, not cordoned, no spares."""
         return self.up & ~self.cordoned & ~self.spare
 
-    def set_up(self, node: str, value: bool) -> None:
+    def set_up(self, node: str, *, value: bool) -> None:
         """Marks a node as alive or lost; what is held there stays held."""
         self.up[self.index[node]] = value
         self.grown += value
 
-    def set_cordoned(self, node: str, value: bool) -> None:
+    def set_cordoned(self, node: str, *, value: bool) -> None:
         """Keeps new tasks off a node, or lets them on again."""
         self.cordoned[self.index[node]] = value
         self.grown += not value
 
-    def set_spare(self, node: str, value: bool) -> None:
+    def set_spare(self, node: str, *, value: bool) -> None:
         """Keeps a node for replacing others, or gives it to the queue."""
         self.spare[self.index[node]] = value
         self.grown += not value

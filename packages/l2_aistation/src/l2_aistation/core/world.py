@@ -69,6 +69,10 @@ class Job:
     attempt: int = 0
     target: JobState | None = None
     why: str = ""
+    spec_text: str = ""
+    spec_digest: str = ""
+    ended_at: float | None = None
+    cause: str | None = None
 
     @property
     def holds(self) -> bool:

@@ -1,5 +1,6 @@
 """What survives a restart: jobs, attempts, steps, faults, queues, nodes and the log."""
 
+from .batch import Batch
 from .store import Store
 
-__all__ = ["Store"]
+__all__ = ["Batch", "Store"]

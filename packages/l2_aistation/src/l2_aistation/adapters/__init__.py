@@ -1,0 +1,1 @@
+"""One module per source of a cluster: lower layers, documents, this machine."""

@@ -1,0 +1,263 @@
+"""The Python client of the platform's REST interface.
+
+aistation = Aistation("http://127.0.0.1:8472", token)
+job = aistation.submit({"name": "train", "tasks": [{"count": 4, "command": ["python", "train.py"]}]})
+for event in aistation.watch(job["id"]): ...
+record = aistation.record(job["id"])
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Self
+
+import httpx
+
+from ._kit.documents import Document
+from ._kit.problems import (
+    BadInput,
+    Conflict,
+    Failed,
+    Forbidden,
+    NotFound,
+    Problem,
+    Unauthorized,
+    Unavailable,
+)
+from ._kit.tokens import TokenStore
+from .documents import JobRecord
+from .settings import Settings
+
+FINAL = ("completed", "failed", "cancelled")
+PROBLEMS: dict[int, type[Problem]] = {
+    400: BadInput,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: BadInput,
+    409: Conflict,
+    413: BadInput,
+    422: BadInput,
+    503: Unavailable,
+}
+
+
+class Aistation:
+    """A platform somewhere.  Without arguments: this machine's, with the operator's token.
+
+    Every method raises the same `Problem` that the command line prints.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        settings: Settings | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        settings = settings or Settings.load()
+        self.url = (url or settings.service_url).rstrip("/")
+        if token is None:
+            token = settings.token or TokenStore(settings.tokens_file).admin_token()
+        self.http = httpx.Client(
+            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=timeout_s
+        )
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # -- jobs ------------------------------------------------------------------------------------
+
+    def submit(
+        self, spec: Document | dict[str, Any], *, tenant: str | None = None, key: str | None = None
+    ) -> dict[str, Any]:
+        """Submits a job-spec; a lost answer is asked for again without a second job."""
+        value = spec.as_json() if isinstance(spec, Document) else spec
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        params = {} if tenant is None else {"tenant": tenant}
+        return self._json("POST", "/jobs", json=value, headers=headers, params=params)
+
+    def jobs(
+        self, *, state: str | None = None, queue: str | None = None, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """Jobs, newest first."""
+        params = {"state": state, "queue": queue, "limit": limit}
+        return self._list("/jobs", {name: value for name, value in params.items() if value is not None})
+
+    def job(self, job: str) -> dict[str, Any]:
+        """A job with its spec, attempts and faults."""
+        return self._json("GET", f"/jobs/{job}")
+
+    def explain(self, job: str) -> dict[str, Any]:
+        """Why a job waits: `words`, `limit`, `needed`, `free`, `holders`, `start_by`."""
+        return self._json("GET", f"/jobs/{job}/explain")
+
+    def cancel(self, job: str) -> dict[str, Any]:
+        """Ends a job for good."""
+        return self._json("POST", f"/jobs/{job}/cancel")
+
+    def suspend(self, job: str) -> dict[str, Any]:
+        """Takes a job off its nodes until it is released."""
+        return self._json("POST", f"/jobs/{job}/suspend")
+
+    def release(self, job: str) -> dict[str, Any]:
+        """Lets a suspended job wait for a place again."""
+        return self._json("POST", f"/jobs/{job}/release")
+
+    def requeue(self, job: str) -> dict[str, Any]:
+        """Takes a job off its nodes and lets it wait for others."""
+        return self._json("POST", f"/jobs/{job}/requeue")
+
+    def record(self, job: str) -> JobRecord:
+        """What became of a job."""
+        return JobRecord.parse(self._json("GET", f"/jobs/{job}/record"), where=f"record of {job}")
+
+    def steps(self, job: str) -> list[dict[str, Any]]:
+        """The steps that a job reported."""
+        return self._list(f"/jobs/{job}/steps", {})
+
+    def logs(self, job: str, *, rank: int = 0, attempt: int | None = None, lines: int = 1000) -> str:
+        """The end of a rank's log."""
+        params: dict[str, Any] = {"rank": rank, "lines": lines}
+        if attempt is not None:
+            params["attempt"] = attempt
+        return self._request("GET", f"/jobs/{job}/logs", params=params).text
+
+    def watch(self, job: str | None = None, *, patience_s: float = 60.0) -> Iterator[dict[str, Any]]:
+        """Events as they happen, from the job's first; ends when the job is over.
+
+        A lost connection (a restart of the platform) is taken up again where it was, for
+        `patience_s` of silence.
+        """
+        path = "/watch" if job is None else f"/jobs/{job}/watch"
+        last, since = "", time.monotonic()
+        while True:
+            try:
+                for event in self._stream(path, last):
+                    last, since = event["id"], time.monotonic()
+                    if event["event"] == "end":
+                        return
+                    yield event
+            except httpx.TransportError as error:
+                if time.monotonic() - since > patience_s:
+                    raise self._silent(error) from error
+            except Unavailable:
+                if time.monotonic() - since > patience_s:
+                    raise
+            time.sleep(0.3)
+
+    def wait(self, job: str, timeout_s: float | None = None) -> dict[str, Any]:
+        """The job once it is over; `Failed` when that takes longer than `timeout_s`."""
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            try:
+                view = self.job(job)
+            except Unavailable:
+                if until is None or time.monotonic() > until:
+                    raise
+                view = {"state": "unknown"}
+            if view["state"] in FINAL:
+                return view
+            if until is not None and time.monotonic() > until:
+                raise Failed(f"job {job} is still {view['state']} after {timeout_s:g} s")
+            time.sleep(0.25)
+
+    # -- pool and queues ---------------------------------------------------------------------------
+
+    def pool(self) -> dict[str, Any]:
+        """The pool: totals and every node."""
+        return self._json("GET", "/pool")
+
+    def import_pool(self, report: Document | dict[str, Any]) -> dict[str, Any]:
+        """Takes the cluster of a cluster-report in as the pool."""
+        value = report.as_json() if isinstance(report, Document) or hasattr(report, "as_json") else report
+        return self._json("POST", "/pool", json=value)
+
+    def cordon(self, node: str, reason: str = "") -> dict[str, Any]:
+        """Keeps new tasks off a node."""
+        return self._json("POST", f"/nodes/{node}/cordon", json={"reason": reason})
+
+    def uncordon(self, node: str) -> dict[str, Any]:
+        """Lets tasks onto a node again."""
+        return self._json("POST", f"/nodes/{node}/uncordon")
+
+    def queues(self) -> list[dict[str, Any]]:
+        """Queues with their limits and use."""
+        return self._list("/queues", {})
+
+    def put_queue(self, name: str, **limits: Any) -> dict[str, Any]:
+        """Adds a queue or changes it."""
+        return self._json("PUT", f"/queues/{name}", json=limits)
+
+    def faults(self) -> list[dict[str, Any]]:
+        """The newest faults."""
+        return self._list("/faults", {})
+
+    # -- the wire ----------------------------------------------------------------------------------
+
+    def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            response = self.http.request(method, path, **options)
+        except httpx.TransportError as error:
+            raise self._silent(error) from error
+        if response.is_error:
+            raise problem_of(response)
+        return response
+
+    def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        value: dict[str, Any] = self._request(method, path, **options).json()
+        return value
+
+    def _list(self, path: str, params: dict[str, Any]) -> list[dict[str, Any]]:
+        value: list[dict[str, Any]] = self._request("GET", path, params=params).json()
+        return value
+
+    def _silent(self, error: Exception) -> Problem:
+        return Unavailable(
+            f"no aistation answers at {self.url}", why=str(error), do="start it with `aistation serve`"
+        )
+
+    def _stream(self, path: str, last: str) -> Iterator[dict[str, Any]]:
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+        timeout = httpx.Timeout(10.0, read=40.0)
+        with self.http.stream("GET", path, headers=headers, timeout=timeout) as response:
+            if response.is_error:
+                response.read()
+                raise problem_of(response)
+            fields: dict[str, str] = {}
+            for line in response.iter_lines():
+                if line:
+                    name, _, value = line.partition(": ")
+                    fields[name] = value
+                elif "data" in fields:
+                    data = json.loads(fields["data"])
+                    yield {"id": fields.get("id", ""), "event": fields.get("event", "message"), **data}
+                    fields = {}
+
+
+def problem_of(response: httpx.Response) -> Problem:
+    """The problem in an answer."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {}
+    kind = PROBLEMS.get(response.status_code, Failed)
+    problem = kind(
+        body.get("title") or f"the service answered {response.status_code}",
+        why=body.get("detail", ""),
+        do=body.get("try", ""),
+        field=body.get("field"),
+    )
+    problem.status = response.status_code
+    return problem

@@ -1,0 +1,67 @@
+"""The engines by name: `local`, `agent`, or a third party's under the entry point group."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterable
+from importlib.metadata import entry_points
+
+from l2_aistation._kit.problems import BadInput
+from l2_aistation.core.events import Command
+from l2_aistation.ports import Engine, EventSink
+from l2_aistation.settings import Settings
+
+from .platform import Platform
+
+GROUP = "l2_aistation.engines"
+SHIPPED = {"local": "l2_aistation.backends.local:create", "agent": "l2_aistation.backends.agent:create"}
+
+log = logging.getLogger(__name__)
+
+
+def make_engine(name: str, settings: Settings) -> Engine:
+    """The engine of a name; `BadInput` where there is none."""
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            create: Callable[[Settings], Engine] = entry.load()
+            return create(settings)
+    if name not in SHIPPED:
+        raise BadInput(f"there is no engine {name!r}", field="engine", do=f"use one of {', '.join(SHIPPED)}")
+    module, _, function = SHIPPED[name].partition(":")
+    engine: Engine = getattr(importlib.import_module(module), function)(settings)
+    return engine
+
+
+class Engines:
+    """Opens engines when nodes need them and routes each command to its node's engine."""
+
+    def __init__(self, settings: Settings, make: Callable[[str, Settings], Engine] = make_engine) -> None:
+        self.settings = settings
+        self.make = make
+        self.open_ones: dict[str, Engine] = {}
+
+    def need(self, names: Iterable[str], sink: EventSink) -> None:
+        """Opens those that are not open yet."""
+        for name in sorted(set(names) - set(self.open_ones)):
+            engine = self.make(name, self.settings)
+            engine.open(sink)
+            self.open_ones[name] = engine
+
+    def send(self, platform: Platform, commands: Iterable[Command]) -> None:
+        """Hands commands over; what fails is sent again by the platform's own deadlines."""
+        for command in commands:
+            if command.node not in platform.world.pool.index:
+                continue
+            engine = self.open_ones.get(platform.node(command.node).engine)
+            try:
+                if engine is not None:
+                    engine.send(command)
+            except Exception:
+                log.exception("command to %s failed", command.node)
+
+    def close(self) -> None:
+        """Closes all; tasks go on."""
+        for engine in self.open_ones.values():
+            engine.close()
+        self.open_ones.clear()

@@ -1,0 +1,307 @@
+"""The loop: one thread owns the platform; each pass is one transaction.
+
+A pass takes what arrived (requests of users, events of engines, heartbeats, the clock), changes the
+platform, runs a scheduling cycle if anything changed, writes all of it at once (group commit), and
+only then sends commands, answers the callers and wakes the watchers.  A kill at any point leaves the
+store at a pass's boundary; commands are sent again after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from l2_aistation._kit.problems import Conflict, Problem, Unavailable
+from l2_aistation.adapters.this_machine import ThisMachine
+from l2_aistation.core.cycle import Session, run
+from l2_aistation.core.events import Event, NodeSeen, StartTasks
+from l2_aistation.core.policy import Policy, default_policies
+from l2_aistation.core.recovery import silent_nodes
+from l2_aistation.core.states import JobEvent
+from l2_aistation.ports import ClusterSource, Engine
+from l2_aistation.settings import Settings
+from l2_aistation.store import Batch, Store
+
+from . import healing
+from .engines import Engines, make_engine
+from .launch import start_commands
+from .platform import Platform
+from .recovering import Recovery
+
+T = TypeVar("T")
+Operation = Callable[[Platform], Any]
+MOST_IN_A_PASS = 2000
+
+log = logging.getLogger(__name__)
+
+
+class Service:
+    """The platform in a thread.  `call` from any thread, `acall` from asyncio."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        make: Callable[[str, Settings], Engine] = make_engine,
+        source: ClusterSource | None = None,
+        policies: Sequence[Policy] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.store = Store(settings.database)
+        self.platform = Platform(self.store, settings, source or ThisMachine(), clock)
+        self.recovery = Recovery(self.platform)
+        self.engines = Engines(settings, make)
+        self.policies = policies if policies is not None else default_policies()
+        self.inbox: queue.SimpleQueue[tuple[Operation, Future[Any]]] = queue.SimpleQueue()
+        self.beats: dict[str, NodeSeen] = {}
+        self.beats_lock = threading.Lock()
+        self.watchers: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self.watchers_lock = threading.Lock()
+        self.stopping = threading.Event()
+        self.thread: threading.Thread | None = None
+        self.last_tick = 0.0
+        self.cycle_s = 0.0
+        self.passes = 0
+        self._lock: IO[str] | None = None
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Takes the lock, loads the platform, opens the engines and runs the loop."""
+        self._take_lock()
+        self.platform.started_at = self.last_tick = self.clock()
+        self.platform.load()
+        for node in self.platform.facts.nodes:
+            self.platform.seen[node.id] = self.platform.started_at
+        self._open_engines()
+        healing.send_again(self.platform)
+        self.thread = threading.Thread(target=self._run, name="aistation-loop", daemon=True)
+        self.thread.start()
+
+    def _take_lock(self) -> None:
+        path = Path(self.settings.state_dir) / "aistation.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = open(path, "a", encoding="utf-8")  # noqa: SIM115 (held for life)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise Conflict(
+                "another aistation serves from this state folder",
+                why=str(self.settings.state_dir),
+                do="stop it, or give this one its own --home",
+            ) from error
+
+    def _open_engines(self) -> None:
+        names = {node.engine for node in self.platform.facts.nodes}
+        if self.settings.broker_listen is not None or self.settings.broker_url is not None:
+            names.add("agent")
+        self.engines.need(names, self.sink)
+
+    def stop(self) -> None:
+        """Ends the loop after the pass it is in; tasks go on running."""
+        self.stopping.set()
+        self.inbox.put((lambda _platform: None, Future()))
+        if self.thread is not None:
+            self.thread.join(timeout=30)
+        self.engines.close()
+        self.store.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the loop runs."""
+        return self.thread is not None and self.thread.is_alive()
+
+    # -- from outside ----------------------------------------------------------------------------
+
+    def post(self, operation: Callable[[Platform], T]) -> Future[T]:
+        """Queues an operation for the next pass; the future is done when it is durable."""
+        future: Future[T] = Future()
+        if self.stopping.is_set() or not self.alive:
+            future.set_exception(Unavailable("the scheduler is not running", do="start `aistation serve`"))
+        else:
+            self.inbox.put((operation, future))
+        return future
+
+    def call(self, operation: Callable[[Platform], T], timeout_s: float = 60.0) -> T:
+        """Runs an operation in the loop and returns what it answers, once that is durable."""
+        return self.post(operation).result(timeout=timeout_s)
+
+    async def acall(self, operation: Callable[[Platform], T]) -> T:
+        """`call` for asyncio."""
+        return await asyncio.wrap_future(self.post(operation))
+
+    def sink(self, events: Sequence[Event]) -> None:
+        """The engines' way in: heartbeats are noted, all else returns when it is durable."""
+        rest = []
+        with self.beats_lock:
+            for event in events:
+                if isinstance(event, NodeSeen):
+                    self.beats[event.node] = event
+                else:
+                    rest.append(event)
+        if rest:
+            self.call(lambda platform: _apply_all(platform, rest))
+
+    def watch(self) -> tuple[asyncio.AbstractEventLoop, asyncio.Event]:
+        """Registers the running task as a watcher: its event is set after each pass that changed things."""
+        watcher = asyncio.get_running_loop(), asyncio.Event()
+        with self.watchers_lock:
+            self.watchers.add(watcher)
+        return watcher
+
+    def unwatch(self, watcher: tuple[asyncio.AbstractEventLoop, asyncio.Event]) -> None:
+        """Takes a watcher off."""
+        with self.watchers_lock:
+            self.watchers.discard(watcher)
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        tick = min(self.settings.heartbeat_s / 2, 0.5)
+        while not self.stopping.is_set():
+            try:
+                self.one_pass(self._arrived(tick))
+            except Exception:
+                log.exception("a pass failed; starting again from the store")
+                self._reload()
+        for _, future in self._drain():
+            future.set_exception(Unavailable("the scheduler is stopping", do="try again"))
+
+    def _arrived(self, wait_s: float) -> list[tuple[Operation, Future[Any]]]:
+        wait = 0.0 if self.platform.dirty or self.platform.outbox else wait_s
+        try:
+            first = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
+        except queue.Empty:
+            return []
+        return [first, *self._drain()]
+
+    def _drain(self) -> list[tuple[Operation, Future[Any]]]:
+        items: list[tuple[Operation, Future[Any]]] = []
+        while len(items) < MOST_IN_A_PASS:
+            try:
+                items.append(self.inbox.get_nowait())
+            except queue.Empty:
+                break
+        return items
+
+    def one_pass(self, items: list[tuple[Operation, Future[Any]]]) -> None:
+        """Everything that arrived, the clock, a cycle, one commit; then answers and commands."""
+        answers: list[tuple[Future[Any], Any]] = []
+        try:
+            for operation, future in items:
+                try:
+                    answers.append((future, operation(self.platform)))
+                except Problem as problem:
+                    future.set_exception(problem)
+            self._tick()
+            if self.platform.dirty:
+                self._cycle()
+            changed = self._commit()
+        except BaseException as error:
+            for _, future in items:
+                if not future.done():
+                    future.set_exception(_unavailable(error))
+            raise
+        for future, answer in answers:
+            future.set_result(answer)
+        self.passes += 1
+        if changed:
+            self._wake()
+
+    def _tick(self) -> None:
+        now = self.clock()
+        with self.beats_lock:
+            beats, self.beats = self.beats, {}
+        for beat in beats.values():
+            healing.seen(self.platform, beat)
+        gap, self.last_tick = now - self.last_tick, now
+        for node in silent_nodes(self.platform.seen, now, self.settings.node_lost_s, gap):
+            healing.lost(self.platform, node)
+        healing.watch_deadlines(self.platform, now)
+        self.recovery.advance()
+
+    def _cycle(self) -> None:
+        """One scheduling cycle; what it booked becomes attempts."""
+        platform = self.platform
+        platform.dirty = False
+        began = time.thread_time()
+        session = run(Session(platform.world, self.clock(), self.policies))
+        for booking in session.statement.commit():
+            job = booking.job
+            slots = platform.world.pool.slots(booking.placement, job.demand.tasks)
+            attempt = platform.begin(job, slots)
+            platform.move(job, JobEvent.PLACE if attempt.number == 1 else JobEvent.RESUME)
+            platform.outbox.extend(start_commands(platform, job, attempt))
+            platform.refusals.pop(job.id, None)
+        for name, refusal in session.refusals.items():
+            before = platform.refusals.get(name)
+            platform.refusals[name] = refusal
+            if before is None or before.limit != refusal.limit:
+                job = platform.world.jobs[name]
+                platform.note("refused", job, limit=refusal.limit, why=refusal.words())
+        platform.dirty = False
+        self.cycle_s = time.thread_time() - began
+
+    def _commit(self) -> bool:
+        platform = self.platform
+        batch, platform.batch = platform.batch, Batch()
+        if batch:
+            self.store.commit(batch)
+        commands, platform.outbox = platform.outbox, []
+        self._open_engines()
+        self._fence(commands)
+        self.engines.send(platform, commands)
+        return bool(batch)
+
+    def _fence(self, commands: Sequence[Any]) -> None:
+        """Says in the shared folder which attempt counts, before any of its ranks starts."""
+        newest = {item.job: item.attempt for item in commands if isinstance(item, StartTasks)}
+        for job, attempt in newest.items():
+            folder = self.settings.shared / ".aistation" / job
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                neighbour = folder / ".attempt.tmp"
+                neighbour.write_text(f"{attempt}\n", encoding="utf-8")
+                neighbour.replace(folder / "attempt")
+            except OSError:
+                log.exception("the shared folder does not answer")
+
+    def _reload(self) -> None:
+        time.sleep(0.2)
+        try:
+            self.platform.load()
+            self.recovery.forget()
+            healing.send_again(self.platform)
+        except Exception:
+            log.exception("the store does not answer")
+
+    def _wake(self) -> None:
+        with self.watchers_lock:
+            watchers = list(self.watchers)
+        for loop, event in watchers:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+
+def _apply_all(platform: Platform, events: Sequence[Event]) -> None:
+    for event in events:
+        healing.apply(platform, event)
+
+
+def _unavailable(error: BaseException) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    return Unavailable("the scheduler could not write this down", why=str(error), do="try again")

@@ -1,0 +1,209 @@
+"""The platform's memory: the world, live attempts, and what this pass of the loop changed.
+
+Everything here is rebuilt from the store by `load`; nothing is kept that the store does not have,
+but for heartbeats and the reasons of waiting jobs, which the next seconds renew.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from l2_aistation.core.attempt import Attempt
+from l2_aistation.core.demand import demand_of
+from l2_aistation.core.events import Command
+from l2_aistation.core.pool import ClusterFacts, NodeFacts, Pool, Slot
+from l2_aistation.core.refusal import Refusal
+from l2_aistation.core.states import (
+    AttemptEvent,
+    AttemptState,
+    JobEvent,
+    JobState,
+    next_attempt,
+    next_job,
+)
+from l2_aistation.core.world import Job, Queue, World
+from l2_aistation.documents import JobSpec
+from l2_aistation.ports import ClusterSource
+from l2_aistation.settings import Settings
+from l2_aistation.store import Batch, Store
+
+DEFAULT_QUEUE = "default"
+
+
+@dataclass
+class Platform:
+    """One scheduler's state.  Only the loop's thread touches it."""
+
+    store: Store
+    settings: Settings
+    source: ClusterSource
+    clock: Callable[[], float]
+    new_id: Callable[[str], str] = field(default=lambda name: f"{name}-{secrets.token_hex(4)}")
+    world: World = field(init=False)
+    facts: ClusterFacts = field(init=False)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    cordons: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
+    boots: dict[str, str] = field(default_factory=dict)
+    batch: Batch = field(default_factory=Batch)
+    outbox: list[Command] = field(default_factory=list)
+    dirty: bool = True
+    next_port: int = 0
+    started_at: float = 0.0
+
+    def load(self) -> None:
+        """Rebuilds everything from the store."""
+        self.batch, self.outbox, self.dirty = Batch(), [], True
+        self.refusals.clear()
+        self.next_port = int(self.clock())  # not the ports that were used just before a restart
+        self.facts = self.store.cluster() or self.source.cluster()
+        self.cordons = self.store.cordons()
+        queues = {queue.name: queue for queue in self.store.queues()}
+        self.world = World(self._pool(self.facts), queues)
+        if DEFAULT_QUEUE not in queues:
+            self.put_queue(Queue(DEFAULT_QUEUE))
+        self.attempts = {attempt.job: attempt for attempt in self.store.live_attempts()}
+        for row in self.store.live_jobs():
+            self._load_job(row)
+
+    def _pool(self, facts: ClusterFacts) -> Pool:
+        pool = Pool(facts.nodes)
+        for node in facts.nodes:
+            pool.set_up(node.id, value=node.id in self.seen)
+            pool.set_cordoned(node.id, value=node.id in self.cordons)
+        return pool
+
+    def _load_job(self, row: Any) -> None:
+        spec = JobSpec.model_validate_json(row["spec"])
+        job = Job(
+            id=row["id"],
+            tenant=row["tenant"],
+            owner=row["owner"],
+            name=row["name"],
+            queue=row["queue"],
+            priority=row["priority"],
+            submitted_at=row["submitted_at"],
+            demand=demand_of(spec),
+            state=JobState(row["state"]),
+            target=None if row["target"] is None else JobState(row["target"]),
+            started_at=row["started_at"],
+            ended_at=row["ended_at"],
+            time_s=spec.limits.time_s,
+            version=row["version"],
+            attempt=row["attempt"],
+            why=row["why"],
+            cause=row["cause"],
+            spec_text=row["spec"],
+            spec_digest=row["spec_digest"],
+        )
+        self.world.jobs[job.id] = job
+        self.world.queues.setdefault(job.queue, Queue(job.queue))
+        attempt = self.attempts.get(job.id)
+        if attempt is not None:
+            self.world.take(job, self.world.pool.placement(attempt.slots, job.demand.tasks))
+
+    # -- facts about nodes ---------------------------------------------------------------------
+
+    def node(self, name: str) -> NodeFacts:
+        """A node's facts; `KeyError` for a stranger."""
+        return self.world.pool.facts[self.world.pool.index[name]]
+
+    def replace_pool(self, facts: ClusterFacts) -> None:
+        """Takes another cluster in; what is held stays held, on the nodes of the same name."""
+        held = [(job, self.world.give(job)) for job in list(self.world.holders())]
+        slots = {job.id: self.world.pool.slots(placement, job.demand.tasks) for job, placement in held}
+        jobs, queues = self.world.jobs, self.world.queues
+        self.facts = facts
+        self.world = World(self._pool(facts), queues, jobs)
+        for job, _ in held:
+            self.world.take(job, self.world.pool.placement(slots[job.id], job.demand.tasks))
+        self.dirty = True
+
+    def put_queue(self, queue: Queue) -> None:
+        """Adds a queue or changes one."""
+        self.world.queues[queue.name] = queue
+        self.batch.queues[queue.name] = queue
+        self.dirty = True
+
+    # -- transitions ---------------------------------------------------------------------------
+
+    def move(self, job: Job, event: JobEvent, **body: Any) -> None:
+        """A job's transition, written and logged; `TransitionError` where the table has none."""
+        self._set(job, next_job(job.state, event), event, **body)
+
+    def stopped(self, job: Job) -> None:
+        """STOPPING ends at its target."""
+        target = job.target or JobState.CANCELLED
+        job.target = None
+        self._set(job, target, JobEvent.STOPPED)
+
+    def _set(self, job: Job, to: JobState, event: JobEvent, **body: Any) -> None:
+        now = self.clock()
+        before, job.state = job.state, to
+        if to in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED):
+            job.ended_at = now
+            job.cause = job.cause or str(to)
+            self.world.jobs.pop(job.id, None)
+            self.refusals.pop(job.id, None)
+        self.batch.touch(job)
+        self.note("state", job, **{"from": str(before), "event": str(event), "to": str(to)}, **body)
+        self.dirty = True
+
+    def move_attempt(self, attempt: Attempt, event: AttemptEvent) -> None:
+        """An attempt's transition, written."""
+        attempt.state = next_attempt(attempt.state, event)
+        if attempt.state is AttemptState.ENDED:
+            attempt.ended_at = self.clock()
+            self.attempts.pop(attempt.job, None)
+        self.batch.touch_attempt(attempt)
+
+    def begin(self, job: Job, slots: list[Slot], replaced: dict[str, str] | None = None) -> Attempt:
+        """A new attempt of a job that has just been given its nodes."""
+        job.attempt += 1
+        attempt = Attempt(
+            job=job.id,
+            number=job.attempt,
+            slots=slots,
+            master_port=self._port(),
+            created_at=self.clock(),
+            replaced=replaced or {},
+        )
+        self.attempts[job.id] = attempt
+        self.batch.add_attempt(attempt)
+        self.note(
+            "placed",
+            job,
+            slots=[[slot.task, slot.node, slot.accelerators] for slot in slots],
+            replaced=attempt.replaced,
+        )
+        return attempt
+
+    def _port(self) -> int:
+        first, _, last = self.settings.master_ports.partition("-")
+        span = int(last) - int(first) + 1
+        used = {attempt.master_port for attempt in self.attempts.values()}
+        for _ in range(span):
+            port = int(first) + self.next_port % span
+            self.next_port += 1
+            if port not in used:
+                return port
+        return int(first)
+
+    def note(self, kind: str, job: Job | None = None, *, who: str = "aistation", **body: Any) -> None:
+        """An entry of the log."""
+        if job is None:
+            self.batch.note(self.clock(), kind, who=who, **body)
+        else:
+            self.batch.note(
+                self.clock(),
+                kind,
+                tenant=job.tenant,
+                job=job.id,
+                attempt=job.attempt or None,
+                who=who,
+                **body,
+            )

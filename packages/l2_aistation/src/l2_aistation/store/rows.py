@@ -1,0 +1,156 @@
+"""Objects to rows and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from l2_aistation.core.attempt import Attempt
+from l2_aistation.core.healing import LostNode, RankExit, Stall
+from l2_aistation.core.pool import AcceleratorFacts, ClusterFacts, NodeFacts, Slot
+from l2_aistation.core.states import AttemptState
+from l2_aistation.core.world import Job
+
+
+def dump(value: Any) -> str:
+    """Compact JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def job_row(job: Job) -> dict[str, Any]:
+    """The columns of a job that change."""
+    return {
+        "queue": job.queue,
+        "priority": job.priority,
+        "state": str(job.state),
+        "target": None if job.target is None else str(job.target),
+        "attempt": job.attempt,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+        "cause": job.cause,
+        "why": job.why,
+    }
+
+
+def new_job_row(job: Job, submit_key: str | None) -> dict[str, Any]:
+    """All columns of a new job."""
+    return {
+        **job_row(job),
+        "id": job.id,
+        "tenant": job.tenant,
+        "owner": job.owner,
+        "name": job.name,
+        "spec": job.spec_text,
+        "spec_digest": job.spec_digest,
+        "submit_key": submit_key,
+        "submitted_at": job.submitted_at,
+        "version": job.version,
+    }
+
+
+def attempt_row(attempt: Attempt) -> dict[str, Any]:
+    """The columns of an attempt that change."""
+    progress = {
+        "started": sorted(attempt.started),
+        "exits": [asdict(item) for item in attempt.exits.values()],
+        "stalls": [asdict(item) for item in attempt.stalls],
+        "lost": [asdict(item) for item in attempt.lost.values()],
+        "quiet": sorted(attempt.quiet),
+        "fault_at": attempt.fault_at,
+        "held_at": attempt.held_at,
+        "checkpoint_step": attempt.checkpoint_step,
+        "why": attempt.why,
+    }
+    return {
+        "state": str(attempt.state),
+        "started_at": attempt.started_at,
+        "ended_at": attempt.ended_at,
+        "cause": attempt.cause,
+        "first_step": attempt.first_step,
+        "last_step": attempt.last_step,
+        "resumed_from": attempt.resumed_from,
+        "lost_steps": attempt.lost_steps,
+        "progress": dump(progress),
+    }
+
+
+def new_attempt_row(attempt: Attempt) -> dict[str, Any]:
+    """All columns of a new attempt."""
+    return {
+        **attempt_row(attempt),
+        "job": attempt.job,
+        "number": attempt.number,
+        "slots": dump(
+            [
+                [slot.task, slot.node, slot.cpu_milli, slot.memory_bytes, slot.accelerators]
+                for slot in attempt.slots
+            ]
+        ),
+        "master_port": attempt.master_port,
+        "created_at": attempt.created_at,
+        "replaced": dump(attempt.replaced),
+        "version": attempt.version,
+    }
+
+
+def slots_of(text: str) -> list[Slot]:
+    """The slots of an attempt's row, in rank order."""
+    return [
+        Slot(rank, task, node, cpu, memory, tuple(accelerators))
+        for rank, (task, node, cpu, memory, accelerators) in enumerate(json.loads(text))
+    ]
+
+
+def attempt_of(row: Mapping[str, Any]) -> Attempt:
+    """An attempt from its row."""
+    progress = json.loads(row["progress"])
+    exits = [RankExit(**{**item, "tail": tuple(item["tail"])}) for item in progress["exits"]]
+    stalls = [Stall(**{**item, "evidence": tuple(item["evidence"])}) for item in progress["stalls"]]
+    return Attempt(
+        job=row["job"],
+        number=row["number"],
+        slots=slots_of(row["slots"]),
+        master_port=row["master_port"],
+        created_at=row["created_at"],
+        state=AttemptState(row["state"]),
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        cause=row["cause"],
+        first_step=row["first_step"],
+        last_step=row["last_step"],
+        checkpoint_step=progress["checkpoint_step"],
+        resumed_from=row["resumed_from"],
+        lost_steps=row["lost_steps"],
+        replaced=json.loads(row["replaced"]),
+        started=set(progress["started"]),
+        exits={item.rank: item for item in exits},
+        stalls=stalls,
+        lost={item["node"]: LostNode(**item) for item in progress["lost"]},
+        quiet=set(progress["quiet"]),
+        fault_at=progress["fault_at"],
+        held_at=progress["held_at"],
+        why=progress["why"],
+        version=row["version"],
+    )
+
+
+def facts_text(facts: ClusterFacts) -> str:
+    """A cluster's facts as JSON."""
+    return dump(asdict(facts))
+
+
+def facts_of(text: str) -> ClusterFacts:
+    """A cluster's facts from JSON."""
+    value = json.loads(text)
+    nodes = tuple(
+        NodeFacts(
+            **{
+                **node,
+                "accelerators": tuple(AcceleratorFacts(**item) for item in node["accelerators"]),
+            }
+        )
+        for node in value["nodes"]
+    )
+    return ClusterFacts(value["name"], nodes, value["digest"], value["tenant"])

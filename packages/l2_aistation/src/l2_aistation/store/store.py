@@ -1,0 +1,199 @@
+"""The store: one writer (the loop), any number of readers.
+
+A `Batch` collects what one pass of the loop changed; `commit` writes it in one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, func, select
+from sqlalchemy.exc import DBAPIError
+
+from l2_aistation._kit.database import open_database
+from l2_aistation._kit.problems import Unavailable
+from l2_aistation.core.attempt import Attempt
+from l2_aistation.core.pool import ClusterFacts
+from l2_aistation.core.states import FINAL, AttemptState
+from l2_aistation.core.world import Queue
+
+from . import tables
+from .batch import Batch, write
+from .rows import attempt_of, facts_of
+
+Row = Mapping[str, Any]
+
+
+class Store:
+    """The database behind the platform."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = open_database(url, package="l2_aistation", prefix="l2")
+        self.readers = _read_engine(self.engine)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.engine.dispose()
+        if self.readers is not self.engine:
+            self.readers.dispose()
+
+    def commit(self, batch: Batch) -> None:
+        """Writes a batch in one transaction; `Unavailable` and nothing written where that fails."""
+        try:
+            with self.engine.begin() as connection:
+                write(connection, batch)
+        except DBAPIError as error:
+            raise Unavailable(
+                f"the database does not answer: {error.orig}", do="look at the database"
+            ) from error
+        for job in batch.jobs.values():
+            job.version += 1
+        for attempt in batch.attempts.values():
+            attempt.version += 1
+
+    def cluster(self) -> ClusterFacts | None:
+        """The imported cluster, if any."""
+        row = self._one(select(tables.cluster.c.facts))
+        return None if row is None else facts_of(row["facts"])
+
+    def cordons(self) -> dict[str, str]:
+        """Cordoned nodes and why."""
+        rows = self._all(select(tables.nodes).where(tables.nodes.c.cordoned))
+        return {row["id"]: row["reason"] for row in rows}
+
+    def queues(self) -> list[Queue]:
+        """All queues by name."""
+        return [Queue(**row) for row in self._all(select(tables.queues).order_by(tables.queues.c.name))]
+
+    def live_jobs(self) -> list[Row]:
+        """The rows of jobs that are not final."""
+        final = [str(state) for state in FINAL]
+        return self._all(select(tables.jobs).where(tables.jobs.c.state.not_in(final)))
+
+    def live_attempts(self) -> list[Attempt]:
+        """The attempts that have not ended, and the last one of each waiting job."""
+        ended = str(AttemptState.ENDED)
+        rows = self._all(select(tables.attempts).where(tables.attempts.c.state != ended))
+        return [attempt_of(row) for row in rows]
+
+    def submitted(self, tenant: str, key: str) -> Row | None:
+        """The job that was submitted with a key."""
+        return self._one(
+            select(tables.jobs).where(tables.jobs.c.tenant == tenant, tables.jobs.c.submit_key == key)
+        )
+
+    def job(self, job: str, tenant: str | None) -> Row | None:
+        """A job's row, if the tenant may see it."""
+        query = select(tables.jobs).where(tables.jobs.c.id == job)
+        if tenant is not None:
+            query = query.where(tables.jobs.c.tenant == tenant)
+        return self._one(query)
+
+    def jobs(
+        self,
+        tenant: str | None,
+        *,
+        states: Sequence[str] = (),
+        queue: str | None = None,
+        limit: int = 100,
+        before: float | None = None,
+    ) -> list[Row]:
+        """Jobs, newest first, without their specs."""
+        columns = [column for column in tables.jobs.c if column.name != "spec"]
+        query = select(*columns).order_by(tables.jobs.c.submitted_at.desc(), tables.jobs.c.id).limit(limit)
+        if tenant is not None:
+            query = query.where(tables.jobs.c.tenant == tenant)
+        if states:
+            query = query.where(tables.jobs.c.state.in_(states))
+        if queue is not None:
+            query = query.where(tables.jobs.c.queue == queue)
+        if before is not None:
+            query = query.where(tables.jobs.c.submitted_at < before)
+        return self._all(query)
+
+    def counts(self, tenant: str | None) -> list[Row]:
+        """Jobs by queue and state."""
+        query = select(tables.jobs.c.queue, tables.jobs.c.state, func.count().label("jobs")).group_by(
+            tables.jobs.c.queue, tables.jobs.c.state
+        )
+        if tenant is not None:
+            query = query.where(tables.jobs.c.tenant == tenant)
+        return self._all(query)
+
+    def attempts(self, job: str) -> list[Attempt]:
+        """A job's attempts in order."""
+        query = select(tables.attempts).where(tables.attempts.c.job == job).order_by(tables.attempts.c.number)
+        return [attempt_of(row) for row in self._all(query)]
+
+    def faults(self, job: str) -> list[Row]:
+        """A job's faults in order."""
+        query = select(tables.faults).where(tables.faults.c.job == job).order_by(tables.faults.c.attempt)
+        return [{**row, "evidence": json.loads(row["evidence"])} for row in self._all(query)]
+
+    def recent_faults(self, tenant: str | None, limit: int = 50) -> list[Row]:
+        """The newest faults of all jobs that a tenant may see."""
+        query = (
+            select(tables.faults, tables.jobs.c.tenant, tables.jobs.c.name)
+            .join(tables.jobs, tables.jobs.c.id == tables.faults.c.job)
+            .order_by(tables.faults.c.at.desc())
+            .limit(limit)
+        )
+        if tenant is not None:
+            query = query.where(tables.jobs.c.tenant == tenant)
+        return [{**row, "evidence": json.loads(row["evidence"])} for row in self._all(query)]
+
+    def steps(self, job: str, after: int = 0, limit: int = 100_000) -> list[Row]:
+        """The steps that a job reported, by id."""
+        query = (
+            select(tables.steps)
+            .where(tables.steps.c.job == job, tables.steps.c.id > after)
+            .order_by(tables.steps.c.id)
+            .limit(limit)
+        )
+        return self._all(query)
+
+    def log(
+        self, *, tenant: str | None = None, job: str | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Row]:
+        """Entries of the log after a sequence number, oldest first."""
+        query = select(tables.log).where(tables.log.c.seq > after).order_by(tables.log.c.seq).limit(limit)
+        if tenant is not None:
+            query = query.where(tables.log.c.tenant == tenant)
+        if job is not None:
+            query = query.where(tables.log.c.job == job)
+        return [{**row, "body": json.loads(row["body"])} for row in self._all(query)]
+
+    def last_seq(self) -> int:
+        """The newest sequence number of the log."""
+        row = self._one(select(func.max(tables.log.c.seq).label("seq")))
+        return int(row["seq"] or 0) if row else 0
+
+    def _all(self, query: Any) -> list[Row]:
+        try:
+            with self.readers.connect() as connection:
+                return [dict(row) for row in connection.execute(query).mappings()]
+        except DBAPIError as error:
+            raise Unavailable(
+                f"the database does not answer: {error.orig}", do="look at the database"
+            ) from error
+
+    def _one(self, query: Any) -> Row | None:
+        rows = self._all(query.limit(1))
+        return rows[0] if rows else None
+
+
+def _read_engine(engine: Engine) -> Engine:
+    """Readers of SQLite take no write lock; other databases need no second engine."""
+    if engine.dialect.name != "sqlite":
+        return engine
+    readers = create_engine(engine.url)
+
+    @event.listens_for(readers, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA busy_timeout=30000")
+        connection.execute("PRAGMA query_only=ON")
+
+    return readers

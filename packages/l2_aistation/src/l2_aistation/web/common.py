@@ -1,0 +1,51 @@
+"""What the routes share: the running service, bounded bodies."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from l2_aistation._kit.problems import BadInput, Unavailable
+from l2_aistation.service import Service
+
+
+class TooLarge(BadInput):
+    """The body is larger than this endpoint takes."""
+
+    status = 413
+
+
+def service_of(request: Request) -> Service:
+    """The running service; `Unavailable` before the start and after the end."""
+    service: Service | None = request.app.state.service
+    if service is None or not service.alive:
+        raise Unavailable("the scheduler is not running", do="start `aistation serve`")
+    return service
+
+
+Platform = Annotated[Service, Depends(service_of)]
+
+
+async def json_body(request: Request, limit_bytes: int, what: str) -> Any:
+    """The JSON value of a body of at most `limit_bytes`; it is not read further than that."""
+    pieces: list[bytes] = []
+    size = int(request.headers.get("content-length", "0") or 0)
+    if size <= limit_bytes:
+        size = 0
+        async for piece in request.stream():
+            size += len(piece)
+            if size > limit_bytes:
+                break
+            pieces.append(piece)
+    if size > limit_bytes:
+        raise TooLarge(
+            f"the {what} is larger than {limit_bytes} bytes",
+            field="body",
+            do="send a smaller one; data belongs into the shared folder",
+        )
+    try:
+        return json.loads(b"".join(pieces))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"the {what} is not JSON: {error}", field="body") from error

@@ -1,0 +1,139 @@
+"""Live events (SSE): a job's log entries and steps as they become durable.
+
+The id of an event is `<log sequence>.<step id>`: a client that comes back with it in
+`Last-Event-ID` misses nothing and sees nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header
+from fastapi.responses import StreamingResponse
+
+from l2_aistation._kit.web import Caller
+from l2_aistation.core.states import FINAL
+from l2_aistation.service import Service, views
+
+from .common import Platform
+
+router = APIRouter(prefix="/api/v1")
+QUIET_S = 15.0
+CURSOR = re.compile(r"^([0-9]{1,18})\.([0-9]{1,18})$")
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+@router.get("/jobs/{job}/watch", response_class=StreamingResponse)
+async def watch_job(
+    job: str,
+    who: Caller,
+    service: Platform,
+    last_event_id: Annotated[str | None, Header(max_length=40)] = None,
+) -> StreamingResponse:
+    """A job's events from its first (or after `Last-Event-ID`) until it is over."""
+    await asyncio.to_thread(views.job_row, service, who, job)
+    stream = _job_events(service, job, cursor(last_event_id))
+    return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+
+
+@router.get("/watch", response_class=StreamingResponse)
+async def watch_all(
+    who: Caller,
+    service: Platform,
+    last_event_id: Annotated[str | None, Header(max_length=40)] = None,
+) -> StreamingResponse:
+    """The events of all jobs that the caller may see, from now on."""
+    start = cursor(last_event_id)[0] if last_event_id else await asyncio.to_thread(service.store.last_seq)
+    stream = _all_events(service, who.scope(), start)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+
+
+def cursor(text: str | None) -> tuple[int, int]:
+    """The position in an event's id; the beginning where it is none."""
+    found = CURSOR.match(text or "")
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def frame(position: tuple[int, int], kind: str, data: dict[str, Any]) -> str:
+    """One event on the wire."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"id: {position[0]}.{position[1]}\nevent: {kind}\ndata: {text}\n\n"
+
+
+async def _job_events(service: Service, job: str, position: tuple[int, int]) -> AsyncIterator[str]:
+    watcher = service.watch()
+    try:
+        while service.alive:
+            watcher[1].clear()
+            frames, position, over = await asyncio.to_thread(_news, service, job, position)
+            for text in frames:
+                yield text
+            if over:
+                yield frame(position, "end", {"job": job})
+                return
+            if not await _changed(watcher[1]):
+                yield ": still here\n\n"
+    finally:
+        service.unwatch(watcher)
+
+
+def _news(service: Service, job: str, position: tuple[int, int]) -> tuple[list[str], tuple[int, int], bool]:
+    """What happened after a position: log entries and steps in the order of their times."""
+    row = service.store.job(job, None)
+    entries = service.store.log(job=job, after=position[0])
+    steps = service.store.steps(job, after=position[1], limit=1000)
+    frames = []
+    # Each list keeps its own order, so that the position only grows even if the clock was set back.
+    tagged = ([(item["at"], kind, item) for item in rows] for kind, rows in ((0, entries), (1, steps)))
+    merged = list(heapq.merge(*tagged, key=lambda entry: entry[0]))
+    log_seq, step_id = position
+    for at, kind, item in merged:
+        if kind == 0:
+            log_seq = max(log_seq, int(item["seq"]))
+            data = {"job": job, "attempt": item["attempt"], "at": views.moment(at), **item["body"]}
+            frames.append(frame((log_seq, step_id), item["kind"], data))
+        else:
+            step_id = max(step_id, int(item["id"]))
+            data = {
+                "job": job,
+                "attempt": item["attempt"],
+                "at": views.moment(at),
+                "step": item["step"],
+                "loss": item["loss"],
+            }
+            frames.append(frame((log_seq, step_id), "step", data))
+    over = row is None or (row["state"] in {str(state) for state in FINAL} and not merged)
+    return frames, (log_seq, step_id), over
+
+
+async def _all_events(service: Service, tenant: str | None, seq: int) -> AsyncIterator[str]:
+    watcher = service.watch()
+    try:
+        while service.alive:
+            watcher[1].clear()
+            for entry in await asyncio.to_thread(service.store.log, tenant=tenant, after=seq):
+                seq = int(entry["seq"])
+                data = {
+                    "job": entry["job"],
+                    "attempt": entry["attempt"],
+                    "at": views.moment(entry["at"]),
+                    **entry["body"],
+                }
+                yield frame((seq, 0), entry["kind"], data)
+            if not await _changed(watcher[1]):
+                yield ": still here\n\n"
+    finally:
+        service.unwatch(watcher)
+
+
+async def _changed(event: asyncio.Event) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), QUIET_S)
+    except TimeoutError:
+        return False
+    return True
