@@ -18,6 +18,10 @@ from ..quality.units import Units
 LETTERS_A_WORD = 5
 """A Chinese character says about as much as a word: letters of other scripts weigh a fifth."""
 
+CHINESE_SHARE = 0.45
+"""Weight of Chinese characters from which a text is Chinese, whatever commands and names are in it."""
+
+CHINESE_CODES = ("zh", "wuu", "yue", "lzh")
 MODEL_CHARACTERS = 2_000
 
 
@@ -30,13 +34,12 @@ def identify(units: Units, texts: Sequence[str]) -> tuple[list[str], list[float]
         ],
         axis=1,
     )
-    found = [_by_script(row.tolist()) for row in counts]
-    answers = [found[i] or _by_model(text) for i, text in enumerate(texts)]
+    answers = [_by_script(row) or _by_model(text, row) for text, row in zip(texts, counts.tolist(), strict=True)]
     return [language for language, _ in answers], [round(float(score), 4) for _, score in answers]
 
 
 def _by_script(counts: list[int]) -> tuple[str, float] | None:
-    han, kana, hangul, letters, simplified, traditional, _ = counts
+    han, kana, hangul, letters, *_ = counts
     if letters == 0:
         return "und", 0.0
     others = (letters - han - kana - hangul) / LETTERS_A_WORD
@@ -45,14 +48,19 @@ def _by_script(counts: list[int]) -> tuple[str, float] | None:
         return "ko", hangul / weight
     if kana > 0.1 * (han + kana) and han + kana > 0.3 * weight:
         return "ja", (han + kana) / weight
-    if han >= 0.3 * weight:
-        return ("zh-Hant" if traditional > simplified else "zh-Hans"), han / weight
+    if han >= CHINESE_SHARE * weight:
+        return _chinese(counts), han / weight
     return None
 
 
-def _by_model(text: str) -> tuple[str, float]:
+def _chinese(counts: list[int]) -> str:
+    _, _, _, _, simplified, traditional, _ = counts
+    return "zh-Hant" if traditional > simplified else "zh-Hans"
+
+
+def _by_model(text: str, counts: list[int]) -> tuple[str, float]:
     language, score = _model().classify(text[:MODEL_CHARACTERS])
-    return str(language), float(score)
+    return (_chinese(counts) if language in CHINESE_CODES else str(language)), float(score)
 
 
 @cache

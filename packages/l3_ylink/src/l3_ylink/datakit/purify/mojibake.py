@@ -2,8 +2,8 @@
 
 Two mechanisms: UTF-8 read as a Western encoding ("donâ€™t"), which ftfy undoes, line by line and only
 on lines that its own detector calls bad; and UTF-8 read as GBK ("浣犲ソ"), which is undone where the
-line's GBK bytes are valid UTF-8 (they never are by chance in a line of some length) and the result is
-made of commoner characters.
+line's GBK bytes are UTF-8 (they never are by chance in a line of some length) and the result is made of
+commoner characters.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ SUSPECT_HAN = re.compile("[\u3400-\u9fff\ue000-\uf8ff]{2}")
 LEAST_HAN = 4
 COMMON_ENOUGH = 0.8
 """A line with this share of common characters is Chinese as it stands."""
+
+MOST_LOST = 0.1
 
 
 def repair(text: str) -> tuple[str, int]:
@@ -54,15 +56,17 @@ def _western(line: str) -> str:
 
 
 def _read_as_gbk(line: str) -> str:
-    """Undoes UTF-8 read as GBK; the bytes of a character cut at the line's end may be missing."""
+    """Undoes UTF-8 read as GBK.  A byte that was lost on the way costs its character, marked U+FFFD."""
     share = _common_share(line)
     if share >= COMMON_ENOUGH or _han(line) < LEAST_HAN:
         return line
     try:
-        fixed = line.encode("gb18030").decode("utf-8")
+        fixed = line.replace("\ufffd", "").encode("gb18030").decode("utf-8", "replace")
     except UnicodeError:
         return line
-    return fixed if _han(fixed) >= 2 and _common_share(fixed) > max(share, COMMON_ENOUGH) else line
+    lost = fixed.count("\ufffd")
+    certain = _han(fixed) >= 2 and lost <= MOST_LOST * len(fixed) and _common_share(fixed) > max(share, COMMON_ENOUGH)
+    return fixed if certain else line
 
 
 def _han(text: str) -> int:
