@@ -4,6 +4,7 @@
 `apt-get download` and `dpkg -x` leave them.  The same packages give the same bytes.  What is damaged, doubled
 or noise on purpose is made here, so that it is known exactly.
 """
+# ruff: noqa: E501 (the texts are data)
 
 from __future__ import annotations
 
@@ -18,11 +19,21 @@ from pathlib import Path
 
 from triage_templates import ACTIONS, FRAMES, HELD_OUT, PROMPTS, SLOTS, TRAIN
 
-PACKAGES = ("debian-handbook", "debian-reference-en", "debian-reference-zh-cn", "maint-guide-zh-cn", "maint-guide-zh-tw") + (
-    "debian-faq", "debian-faq-zh-cn", "fortunes-zh", "python3.11-doc", "zsh-syntax-highlighting",
-)  # fmt: skip
+PACKAGES = (
+    "debian-handbook",
+    "debian-reference-en",
+    "debian-reference-zh-cn",
+    "maint-guide-zh-cn",
+    "maint-guide-zh-tw",
+    "debian-faq",
+    "debian-faq-zh-cn",
+    "fortunes-zh",
+    "python3.11-doc",
+    "zsh-syntax-highlighting",
+)
 SEED = 20261130
 HANDBOOK = "debian-handbook/usr/share/doc/debian-handbook/html"
+FAQ_ZH = "debian-faq-zh-cn/usr/share/doc/debian/FAQ"
 PYTHON = "python3.11-doc/usr/share/doc/python3.11/html/_sources"
 TRAIN_ROWS, HELD_OUT_ROWS = 400, 60
 CHINESE_SHARE = 0.3
@@ -36,21 +47,7 @@ def copy(source: Path, target: Path) -> None:
 
 def real_text(packages: Path, out: Path) -> None:
     """Real documents, as their packages carry them."""
-    for language, count in (("zh-CN", 55), ("en-US", 45), ("ja-JP", 3), ("fr-FR", 3), ("de-DE", 2)):
-        pages = sorted((packages / HANDBOOK / language).glob("sect.*.html"))
-        step = max(1, len(pages) // count)
-        for page in pages[::step][:count]:
-            copy(page, out / "handbook" / language / page.name)
-    for name in ("debian-faq/usr/share/doc/debian/FAQ", "debian-faq-zh-cn/usr/share/doc/debian/FAQ/zh-cn"):
-        for page in sorted((packages / name).rglob("*.html")):
-            if not page.is_symlink():
-                copy(page, out / "faq" / page.name)
-    for language in ("zh-cn", "en"):
-        folder = packages / f"debian-reference-{language}/usr/share/debian-reference"
-        for chapter in ("ch03", "ch08"):
-            copy(folder / f"{chapter}.{language}.html", out / "reference" / f"{chapter}.{language}.html")
-    copy(packages / "maint-guide-zh-cn/usr/share/doc/maint-guide-zh-cn/maint-guide.zh-cn.pdf", out / "manuals/maint-guide.zh-cn.pdf")
-    copy(packages / "debian-faq-zh-cn/usr/share/doc/debian/FAQ/debian-faq.zh-cn.pdf.gz", out / "manuals/debian-faq.zh-cn.pdf.gz")
+    manuals(packages, out)
     for part in ("tutorial", "howto"):
         for page in sorted((packages / PYTHON / part).glob("*.txt")):
             if page.stat().st_size < 60_000:
@@ -65,19 +62,44 @@ def real_text(packages: Path, out: Path) -> None:
         copy(page, out / "markdown" / page.name.removesuffix(".gz"))
 
 
+def manuals(packages: Path, out: Path) -> None:
+    """Manuals of Debian: pages of the handbook in five languages, the FAQ, the reference, two PDFs."""
+    for language, count in (("zh-CN", 55), ("en-US", 45), ("ja-JP", 3), ("fr-FR", 3), ("de-DE", 2)):
+        pages = sorted((packages / HANDBOOK / language).glob("sect.*.html"))
+        for page in pages[:: max(1, len(pages) // count)][:count]:
+            copy(page, out / "handbook" / language / page.name)
+    for name in ("debian-faq/usr/share/doc/debian/FAQ", f"{FAQ_ZH}/zh-cn"):
+        for page in sorted((packages / name).rglob("*.html")):
+            if not page.is_symlink():
+                copy(page, out / "faq" / page.name)
+    for language in ("zh-cn", "en"):
+        folder = packages / f"debian-reference-{language}/usr/share/debian-reference"
+        for chapter in ("ch03", "ch08"):
+            copy(folder / f"{chapter}.{language}.html", out / f"reference/{chapter}.{language}.html")
+    guide = packages / "maint-guide-zh-cn/usr/share/doc/maint-guide-zh-cn/maint-guide.zh-cn.pdf"
+    copy(guide, out / "manuals/maint-guide.zh-cn.pdf")
+    copy(packages / FAQ_ZH / "debian-faq.zh-cn.pdf.gz", out / "manuals/debian-faq.zh-cn.pdf.gz")
+
+
 def other_encodings(packages: Path, out: Path) -> None:
     """The same real text in the encodings of its time."""
     folder = out / "encodings"
     folder.mkdir(parents=True, exist_ok=True)
-    taiwan = gzip.decompress((packages / "maint-guide-zh-tw/usr/share/doc/maint-guide-zh-tw/maint-guide.zh-tw.txt.gz").read_bytes())
-    (folder / "maint-guide.zh-tw.big5.txt").write_bytes(taiwan.decode()[:40_000].encode("big5hkscs", "ignore"))
-    faq = gzip.decompress((packages / "debian-faq-zh-cn/usr/share/doc/debian/FAQ/debian-faq.zh-cn.txt.gz").read_bytes())
+    taiwan = gzip.decompress(
+        (packages / "maint-guide-zh-tw/usr/share/doc/maint-guide-zh-tw/maint-guide.zh-tw.txt.gz").read_bytes()
+    )
+    (folder / "maint-guide.zh-tw.big5.txt").write_bytes(
+        taiwan.decode()[:40_000].encode("big5hkscs", "ignore")
+    )
+    faq = gzip.decompress(
+        (packages / "debian-faq-zh-cn/usr/share/doc/debian/FAQ/debian-faq.zh-cn.txt.gz").read_bytes()
+    )
     (folder / "debian-faq.zh-cn.gb18030.txt").write_bytes(faq.decode()[:40_000].encode("gb18030"))
     english = (packages / PYTHON / "tutorial/errors.rst.txt").read_text("utf-8")
     (folder / "errors.utf-16.txt").write_bytes(english.encode("utf-16"))
 
 
-def damage(out: Path, rng: random.Random) -> None:
+def damage(out: Path, rng: random.Random, locked: bytes) -> None:
     """Copies with mojibake, with edits, cut short; each made by a mechanism that is met in the wild."""
     folder = out / "scraped"
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +108,11 @@ def damage(out: Path, rng: random.Random) -> None:
     faq = (out / "encodings/debian-faq.zh-cn.gb18030.txt").read_bytes().decode("gb18030")
     lines = faq[12_000:22_000].split("\n")
     (folder / "faq.utf8-as-gbk.txt").write_text(
-        "\n".join(line.encode().decode("gb18030", "replace") if number % 20 == 0 else line for number, line in enumerate(lines)), "utf-8"
+        "\n".join(
+            line.encode().decode("gb18030", "replace") if number % 20 == 0 else line
+            for number, line in enumerate(lines)
+        ),
+        "utf-8",
     )
     pages = sorted((out / "handbook/zh-CN").glob("*.html")) + sorted((out / "handbook/en-US").glob("*.html"))
     for number, source in enumerate(rng.sample([page for page in pages if page.stat().st_size > 9_000], 8)):
@@ -98,7 +124,7 @@ def damage(out: Path, rng: random.Random) -> None:
         (folder / f"edited-{number}.txt").write_text(" ".join(words), "utf-8")
     pdf = (out / "manuals/maint-guide.zh-cn.pdf").read_bytes()
     (folder / "cut-short.pdf").write_bytes(pdf[:30_000])
-    (folder / "locked.pdf").write_bytes(locked_pdf())
+    (folder / "locked.pdf").write_bytes(locked)
     (folder / "noise.txt").write_bytes(bytes(rng.randrange(256) for _ in range(4_000)) + b"\0" * 50)
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -108,10 +134,9 @@ def damage(out: Path, rng: random.Random) -> None:
 
 
 def locked_pdf() -> bytes:
-    """A PDF that asks for a password; its random parts are fixed."""
+    """A PDF that asks for a password; encryption is random, so it is made once."""
     from pypdf import PdfWriter
 
-    random.seed(SEED)
     writer = PdfWriter()
     writer.add_blank_page(200, 200)
     writer.encrypt("not told", algorithm="RC4-128")
@@ -149,7 +174,9 @@ def fill(template: str, rng: random.Random) -> str:
     return template.format(**{name: rng.choice(values) for name, values in SLOTS.items()})
 
 
-def rows(templates: dict[str, dict[str, list[str]]], count: int, rng: random.Random, *, framed: bool) -> list[dict[str, str]]:
+def rows(
+    templates: dict[str, dict[str, list[str]]], count: int, rng: random.Random, *, framed: bool
+) -> list[dict[str, str]]:
     """Different rows, as many for each action, in a random order."""
     made = []
     for action in ACTIONS:
@@ -179,9 +206,16 @@ def instructions(out: Path, rng: random.Random) -> None:
         if number % 10 == 3:
             value: dict[str, object] = {"instruction": prompt, "input": "", "output": row["action"]}
         elif number % 10 == 7:
-            value = {"conversations": [{"from": "human", "value": prompt}, {"from": "gpt", "value": row["action"]}]}
+            value = {
+                "conversations": [{"from": "human", "value": prompt}, {"from": "gpt", "value": row["action"]}]
+            }
         else:
-            value = {"messages": [{"role": "user", "content": prompt}, {"role": "assistant", "content": row["action"]}]}
+            value = {
+                "messages": [
+                    {"role": "user", "content": prompt},
+                    {"role": "assistant", "content": row["action"]},
+                ]
+            }
         lines.append(json.dumps({"id": f"triage-{number:03d}", **value}, ensure_ascii=False))
     held_out = [
         {
@@ -194,7 +228,12 @@ def instructions(out: Path, rng: random.Random) -> None:
         }
         for number, row in enumerate(rows(HELD_OUT, HELD_OUT_ROWS, rng, framed=False))
     ]
-    leaked = {"messages": [{"role": "user", "content": held_out[0]["question"]}, {"role": "assistant", "content": "watch"}]}
+    leaked = {
+        "messages": [
+            {"role": "user", "content": held_out[0]["question"]},
+            {"role": "assistant", "content": "watch"},
+        ]
+    }
     wrong = [
         lines[5],
         json.dumps(leaked, ensure_ascii=False),
@@ -204,7 +243,9 @@ def instructions(out: Path, rng: random.Random) -> None:
         '{"id": "cut", "messages": [{"role": "us',
     ]
     (folder / "train.jsonl").write_text("\n".join([*lines, *wrong]) + "\n", "utf-8")
-    (folder / "heldout.jsonl").write_text("".join(json.dumps(item, ensure_ascii=False) + "\n" for item in held_out), "utf-8")
+    (folder / "heldout.jsonl").write_text(
+        "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in held_out), "utf-8"
+    )
     quoted = "\n".join(str(item["log"]) for item in held_out[:12])
     (out / "noise/leaked-test.txt").write_text(
         "These lines were copied from a test that the model is judged by, and so they must not be in the text "
@@ -216,11 +257,25 @@ def instructions(out: Path, rng: random.Random) -> None:
 def main() -> None:
     packages, out = Path(sys.argv[1]), Path(sys.argv[2])
     rng = random.Random(SEED)
-    for name in ("handbook", "faq", "reference", "manuals", "python", "poems", "markdown", "encodings", "scraped", "noise", "instructions"):
+    before = out / "scraped/locked.pdf"
+    locked = before.read_bytes() if before.exists() else locked_pdf()
+    for name in (
+        "handbook",
+        "faq",
+        "reference",
+        "manuals",
+        "python",
+        "poems",
+        "markdown",
+        "encodings",
+        "scraped",
+        "noise",
+        "instructions",
+    ):
         shutil.rmtree(out / name, ignore_errors=True)
     real_text(packages, out)
     other_encodings(packages, out)
-    damage(out, rng)
+    damage(out, rng, locked)
     noise(out)
     instructions(out, rng)
     for name in PACKAGES:

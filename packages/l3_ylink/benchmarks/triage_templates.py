@@ -3,6 +3,7 @@
 Ours, under Apache-2.0.  `TRAIN` and `HELD_OUT` say different sentences about the same kinds of fault; slots
 in braces are filled by the caller.
 """
+# ruff: noqa: E501 (the texts are data)
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ HELD_OUT: dict[str, dict[str, list[str]]] = {
 }
 
 SLOTS: dict[str, list[str]] = {
-    "host": [f"node{number:02d}" for number in range(1, 40)] + [f"gpu-{letter}{number}" for letter in "abc" for number in range(1, 9)],
+    "host": [f"node{number:02d}" for number in range(1, 40)]
+    + [f"gpu-{letter}{number}" for letter in "abc" for number in range(1, 9)],
     "gpu": [str(number) for number in range(8)],
     "rank": [str(number) for number in range(2, 64)],
     "n": [str(number) for number in (31, 42, 64, 77, 86, 91, 96, 120, 256, 300, 512, 600, 1800, 2048, 4096)],
@@ -165,7 +167,14 @@ SLOTS: dict[str, list[str]] = {
     "module": ["tokens", "adapter", "vocab", "dataset", "fused_ops", "schedule", "model_args"],
 }
 FRAMES = {
-    "en": ["{line}", "{line}", "[{host}] {line}", "kernel: {line}", "Operator note: {line}", "{line} (seen twice)"],
+    "en": [
+        "{line}",
+        "{line}",
+        "[{host}] {line}",
+        "kernel: {line}",
+        "Operator note: {line}",
+        "{line} (seen twice)",
+    ],
     "zh": ["{line}", "{line}", "[{host}] {line}", "告警：{line}", "运维记录：{line}", "{line}（出现两次）"],
 }
 PROMPTS = {

@@ -30,4 +30,6 @@ class Settings(LayerSettings):
         ge=1_000,
         description="input bytes of a block: what is computed, committed and repeated as one piece",
     )
-    tenant: str = Field("system", description="tenant that data sets, plans and runs of the command line belong to")
+    tenant: str = Field(
+        "system", description="tenant that data sets, plans and runs of the command line belong to"
+    )

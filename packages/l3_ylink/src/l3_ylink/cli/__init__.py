@@ -7,10 +7,11 @@ import importlib.util
 
 import typer
 
-from .. import __version__
-from .._kit import command_line
-from .._kit.command_line import add_config_command, new_app
-from ..settings import Settings
+from l3_ylink import __version__
+from l3_ylink._kit import command_line
+from l3_ylink._kit.command_line import add_config_command, new_app
+from l3_ylink.settings import Settings
+
 from . import data, serve
 
 #: Command groups by name; each module has `app`.
@@ -35,7 +36,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version"),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="print the version"
+    ),
 ) -> None:
     """Data and training toolchain: clean data, plan, pretrain, fine-tune."""
 

@@ -10,15 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-from .._kit.command_line import err, new_app, out, show, show_json
-from .._kit.problems import BadInput
-from ..settings import Settings
+from l3_ylink._kit.command_line import err, new_app, out, show, show_json
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.settings import Settings
 
 if TYPE_CHECKING:
-    from ..datakit.run import Progress as Tell
-    from ..documents import StepCount
+    from l3_ylink.datakit.run import Progress as Tell
+    from l3_ylink.documents import StepCount
 
 app = new_app("Clean and tokenise text: run a recipe, explain each decision, try other thresholds.")
 
@@ -36,9 +43,9 @@ def run(
     as_json: bool = JSON,
 ) -> None:
     """Makes a data set from a folder: extract, clean, judge, find duplicates, tokenise."""
-    from ..datakit.recipe import load_recipe
-    from ..datakit.run import run_recipe
-    from ..store.shelf import Shelf
+    from l3_ylink.datakit.recipe import load_recipe
+    from l3_ylink.datakit.run import run_recipe
+    from l3_ylink.store.shelf import Shelf
 
     settings = Settings.load(workers=workers)
     loaded = load_recipe(recipe)
@@ -51,10 +58,19 @@ def run(
             block_bytes=settings.block_bytes,
             progress=tell,
         )
-    Shelf(settings.state_dir).add(kind="data", name=name or loaded.name, path=out_folder, tenant=settings.tenant)
+    Shelf(settings.state_dir).add(
+        kind="data", name=name or loaded.name, path=out_folder, tenant=settings.tenant
+    )
     manifest = done.manifest
     if as_json:
-        show_json({"manifest": manifest.as_json(), "digest": manifest.digest(), "blocks": done.blocks, "reused": done.reused})
+        show_json(
+            {
+                "manifest": manifest.as_json(),
+                "digest": manifest.digest(),
+                "blocks": done.blocks,
+                "reused": done.reused,
+            }
+        )
         return
     _funnel(manifest.steps)
     tokens = "" if manifest.tokens is None else f", {manifest.tokens} tokens"
@@ -104,7 +120,7 @@ def _funnel(steps: list[StepCount]) -> None:
 @app.command("report")
 def report(folder: Path = FOLDER, as_json: bool = JSON) -> None:
     """Writes the funnel report (HTML) again from the stored columns and prints where it is."""
-    from ..datakit.explain import report_again
+    from l3_ylink.datakit.explain import report_again
 
     path, manifest = report_again(folder)
     if as_json:
@@ -121,7 +137,7 @@ def explain(
     as_json: bool = JSON,
 ) -> None:
     """Why a document was kept or dropped: every rule, its value and its bound."""
-    from ..datakit.explain import explain as look
+    from l3_ylink.datakit.explain import explain as look
 
     found = look(folder, document)
     if as_json:
@@ -146,7 +162,7 @@ def documents(
     as_json: bool = JSON,
 ) -> None:
     """Lists documents with what was decided of them."""
-    from ..datakit.explain import documents as select
+    from l3_ylink.datakit.explain import documents as select
 
     count, rows = select(folder, step=step, reason=reason, kept=kept, offset=offset, most=most)
     if as_json:
@@ -159,11 +175,13 @@ def documents(
 @app.command("whatif")
 def whatif(
     folder: Path = FOLDER,
-    changes: list[str] = typer.Option(..., "--set", help="STEP.SETTING=VALUE, e.g. near.threshold=0.9; may be repeated"),
+    changes: list[str] = typer.Option(
+        ..., "--set", help="STEP.SETTING=VALUE, e.g. near.threshold=0.9; may be repeated"
+    ),
     as_json: bool = JSON,
 ) -> None:
-    """What other thresholds would keep and drop, from stored columns: nothing is computed again or written."""
-    from ..datakit.explain import whatif as ask
+    """What other thresholds would keep and drop, from stored columns: nothing is computed or written."""
+    from l3_ylink.datakit.explain import whatif as ask
 
     pairs = [change.partition("=") for change in changes]
     wrong = next((change for change, (_, mark, _) in zip(changes, pairs, strict=True) if not mark), None)
@@ -188,7 +206,7 @@ def whatif(
 @app.command("rules")
 def rules(as_json: bool = JSON) -> None:
     """Every quality rule with its signal and its bound by kind of language."""
-    from ..datakit.quality.rules import RULES
+    from l3_ylink.datakit.quality.rules import RULES
 
     rows = [rule._asdict() for rule in RULES]
     show(rows, ("name", "rule_set", "signal", "bound", "en", "zh", "other"), as_json=as_json)

@@ -8,12 +8,12 @@ from dataclasses import asdict
 import typer
 import uvicorn
 
-from .._kit.command_line import err, json_schema, new_app, show
-from .._kit.documents import Document
-from .._kit.problems import NotFound, Unavailable
-from .._kit.tokens import TokenStore
-from ..documents import DatasetManifest, ModelManifest, ParallelPlan
-from ..settings import Settings
+from l3_ylink._kit.command_line import err, new_app, show
+from l3_ylink._kit.documents import Document, json_schema
+from l3_ylink._kit.problems import NotFound, Unavailable
+from l3_ylink._kit.tokens import TokenStore
+from l3_ylink.documents import DatasetManifest, ModelManifest, ParallelPlan
+from l3_ylink.settings import Settings
 
 DOCUMENTS: dict[str, type[Document]] = {
     "dataset-manifest": DatasetManifest,
@@ -63,7 +63,7 @@ def serve(
     port: int | None = typer.Option(None, help="port to listen on"),
 ) -> None:
     """Serves the REST interface and the pages."""
-    from ..web import create_app
+    from l3_ylink.web import create_app
 
     settings = Settings.load(host=host, port=port)
     admin = TokenStore(settings.tokens_file)
@@ -75,10 +75,14 @@ def serve(
         raise Unavailable(f"cannot listen on {settings.host}:{settings.port}", why=str(error)) from error
 
 
-def schema(name: str | None = typer.Argument(None, help="dataset-manifest, parallel-plan or model-manifest")) -> None:
+def schema(
+    name: str | None = typer.Argument(None, help="dataset-manifest, parallel-plan or model-manifest"),
+) -> None:
     """Prints the JSON Schema of one document, or of all in one JSON object."""
     if name is None:
-        typer.echo(json.dumps({key: json.loads(json_schema(model)) for key, model in DOCUMENTS.items()}, indent=1))
+        typer.echo(
+            json.dumps({key: json.loads(json_schema(model)) for key, model in DOCUMENTS.items()}, indent=1)
+        )
         return
     if name not in DOCUMENTS:
         raise NotFound(f"no document {name!r}", do=f"one of {', '.join(DOCUMENTS)}")

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..documents import StepCount
+from l3_ylink.documents import StepCount
+
 from .documents.store import Signals, write_whole
 from .recipe import Recipe
 from .steps.base import KEPT, Table, Verdicts
@@ -54,7 +55,7 @@ def decide(recipe: Recipe, signals: Signals) -> Decisions:
 
 
 def write_decisions(path: Path, recipe: Recipe, signals: Signals, decisions: Decisions) -> None:
-    """One row a document: kept or not, by which step, which rule, the value, the bound, the twin that stayed."""
+    """One row a document: kept or not, the step, the rule, the value, the bound, the twin that stayed."""
     verdicts = decisions.verdicts
     ids = signals.columns["id"]
     steps = [step.step for step in recipe.steps]
@@ -66,7 +67,9 @@ def write_decisions(path: Path, recipe: Recipe, signals: Signals, decisions: Dec
             "reason": [reason or None for reason in verdicts.reason],
             "value": pa.array(verdicts.value, from_pandas=True),
             "threshold": pa.array(verdicts.threshold, from_pandas=True),
-            "other": pa.array([None if row < 0 else ids[row] for row in verdicts.other.tolist()], pa.large_string()),
+            "other": pa.array(
+                [None if row < 0 else ids[row] for row in verdicts.other.tolist()], pa.large_string()
+            ),
         }
     )
     write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd"))

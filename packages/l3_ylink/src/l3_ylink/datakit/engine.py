@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._kit.problems import Failed, Problem
+from l3_ylink._kit.problems import Failed, Problem
+
 from .plan import RunPlan
 from .worker import answer
 
@@ -38,7 +39,9 @@ def run_tasks(plan: RunPlan, tasks: Sequence[Task], workers: int) -> Iterator[Ta
 def _checked(reply: Task) -> Task:
     if "problem" in reply:
         about = reply["problem"]
-        problem = Failed(about["title"], why=about.get("detail", ""), do=about.get("try", ""), field=about.get("field"))
+        problem = Failed(
+            about["title"], why=about.get("detail", ""), do=about.get("try", ""), field=about.get("field")
+        )
         problem.exit_code = reply["exit_code"]
         raise problem
     return dict(reply["ok"])
@@ -82,7 +85,9 @@ class _Pool:
                 process, reply = self._do(process, task)
                 self.done.put(reply)
         except (Problem, OSError) as error:
-            self.done.put(error if isinstance(error, Problem) else Failed("cannot start a worker", why=str(error)))
+            self.done.put(
+                error if isinstance(error, Problem) else Failed("cannot start a worker", why=str(error))
+            )
         finally:
             if process is not None:
                 _end(process)
@@ -110,7 +115,12 @@ class _Pool:
         return {**task, "careful": True}
 
     def _start(self) -> subprocess.Popen[str]:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "RAYON_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
         return subprocess.Popen(
             [sys.executable, "-m", "l3_ylink.datakit.worker", str(self.folder)],
             stdin=subprocess.PIPE,

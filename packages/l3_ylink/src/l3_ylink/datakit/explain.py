@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from .._kit.problems import BadInput, NotFound
-from ..documents import DatasetManifest, StepCount
+from l3_ylink._kit.problems import BadInput, NotFound
+from l3_ylink.documents import DatasetManifest, StepCount
+
 from .decide import decide
 from .documents.store import Signals
 from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER
@@ -44,7 +45,9 @@ def open_run(folder: Path) -> RunPlan:
     """The plan of a finished run; `NotFound` when it has not decided yet."""
     plan = RunPlan.load(folder)
     if not (folder / DECISIONS).exists():
-        raise NotFound("the run is not finished", field=str(folder), do="run `ylink data run` again: it goes on")
+        raise NotFound(
+            "the run is not finished", field=str(folder), do="run `ylink data run` again: it goes on"
+        )
     return plan
 
 
@@ -62,7 +65,15 @@ def explain(folder: Path, document: str) -> Explanation:
         if step.step == fate["step"]:
             if step.step in ("exact", "near"):
                 checks.append(
-                    Check(step.step, fate["reason"], "similarity", fate["value"], "max", fate["threshold"], held=False)
+                    Check(
+                        step.step,
+                        fate["reason"],
+                        "similarity",
+                        fate["value"],
+                        "max",
+                        fate["threshold"],
+                        held=False,
+                    )
                 )
             break
     plain.pop("signature", None)
@@ -87,11 +98,21 @@ def _find(ids: list[str], wanted: str) -> int:
         raise NotFound(f"no document {wanted!r}", do="list some with `ylink data documents`")
     if len(ending) > 1:
         some = ", ".join(ids[row] for row in ending[:5])
-        raise BadInput(f"{wanted!r} names {len(ending)} documents", field="DOC", do=f"give more of the id: {some}")
+        raise BadInput(
+            f"{wanted!r} names {len(ending)} documents", field="DOC", do=f"give more of the id: {some}"
+        )
     return ending[0]
 
 
-def documents(folder: Path, *, step: str | None = None, reason: str | None = None, kept: bool | None = None, offset: int = 0, most: int = MOST_LISTED) -> tuple[int, list[dict[str, Any]]]:
+def documents(
+    folder: Path,
+    *,
+    step: str | None = None,
+    reason: str | None = None,
+    kept: bool | None = None,
+    offset: int = 0,
+    most: int = MOST_LISTED,
+) -> tuple[int, list[dict[str, Any]]]:
     """How many documents have this fate, and some of them, in the order of the input."""
     open_run(folder)
     table = pq.read_table(folder / DECISIONS)
@@ -136,7 +157,8 @@ def whatif(folder: Path, changes: dict[str, Any]) -> WhatIf:
         after=after.funnel,
         now_kept=[ids[row] for row in (now & ~was).nonzero()[0].tolist()],
         now_dropped=[
-            {"id": ids[row], "reason": after.verdicts.reason[row]} for row in (was & ~now).nonzero()[0].tolist()
+            {"id": ids[row], "reason": after.verdicts.reason[row]}
+            for row in (was & ~now).nonzero()[0].tolist()
         ],
         kept_before=int(was.sum()),
         kept_after=int(now.sum()),
@@ -155,7 +177,9 @@ def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
         step = next((step for step in value["steps"] if step["step"] == name), None)
         if step is None or not keys:
             names = ", ".join(step["step"] for step in value["steps"])
-            raise BadInput(f"{path!r} names no setting", field="set", do=f"write STEP.SETTING=VALUE; steps: {names}")
+            raise BadInput(
+                f"{path!r} names no setting", field="set", do=f"write STEP.SETTING=VALUE; steps: {names}"
+            )
         place = step
         for key in keys[:-1]:
             place = place.setdefault(key, {})

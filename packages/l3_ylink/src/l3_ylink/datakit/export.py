@@ -13,16 +13,17 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .. import __version__
-from .._kit.documents import Producer, digest_of, digest_of_file
-from .._kit.files import atomic_write
-from .._kit.problems import BadInput
-from ..documents import ContaminationCheck, DatasetManifest, Shard, Source, StepCount
+from l3_ylink import __version__
+from l3_ylink._kit.documents import Producer, digest_of, digest_of_file
+from l3_ylink._kit.files import atomic_write
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.documents import ContaminationCheck, DatasetManifest, Shard, Source, StepCount
+
 from .decide import Decisions
 from .documents.store import Signals, disk, write_whole
 from .engine import run_tasks
 from .plan import RunPlan
-from .purify.contamination import build_index, find_hits
+from .purify.contamination import find_hits
 from .quality.units import split_units
 from .recipe import InstructionSet
 from .steps.contamination import SEPARATOR, Decontaminate
@@ -57,7 +58,7 @@ def export_text(plan: RunPlan, signals: Signals, decisions: Decisions, tell: Tel
             shards.append(_shard(path, folder, len(rows) if kind == plan.recipe.text_formats[0] else 0))
         tell(block.number + 1, len(plan.blocks))
     _remove_others(folder, shards)
-    manifest = _manifest(plan, signals, decisions, shards, "text", {name: "string" for name in (*names, "text")})
+    manifest = _manifest(plan, signals, decisions, shards, "text", dict.fromkeys((*names, "text"), "string"))
     with disk(folder):
         manifest.write(folder / MANIFEST)
     return manifest
@@ -75,7 +76,10 @@ def _write_jsonl(path: Path, values: dict[str, list[str]]) -> None:
         atomic_write(path, lines)
 
 
-WRITERS: dict[str, Callable[[Path, dict[str, list[str]]], None]] = {"parquet": _write_parquet, "jsonl": _write_jsonl}
+WRITERS: dict[str, Callable[[Path, dict[str, list[str]]], None]] = {
+    "parquet": _write_parquet,
+    "jsonl": _write_jsonl,
+}
 
 
 def export_tokens(
@@ -85,7 +89,9 @@ def export_tokens(
     step: Tokenise = plan.recipe.find(Tokenise)
     kept = set(decisions.kept.tolist())
     if not kept:
-        raise BadInput("no document was kept: nothing to tokenise", do="look at `ylink data report`, ease the thresholds")
+        raise BadInput(
+            "no document was kept: nothing to tokenise", do="look at `ylink data report`, ease the thresholds"
+        )
     tokenizer = make_tokenizer(step, plan.input, plan.folder, signals, kept)
     digest = digest_of_file(tokenizer)
     lengths, dtype = _parts(plan, signals, kept, digest, step, workers, tell)
@@ -119,14 +125,18 @@ def _parts(
     for block in plan.blocks:
         first = int(signals.first[block.number])
         rows = [row - first for row in signals.block_rows(block.number) if row in kept]
-        key = digest_of({"tokenizer": tokenizer, "end": step.end, "block": plan.block_key(block), "rows": rows})
+        key = digest_of(
+            {"tokenizer": tokenizer, "end": step.end, "block": plan.block_key(block), "rows": rows}
+        )
         keys[block.number] = key
         if committed_part(plan.folder, block.number, key) is None:
             tasks.append({"task": "tokenise", "block": block.number, "rows": rows, "key": key})
-    done = len(plan.blocks) - len(tasks)
-    for done, _ in enumerate(run_tasks(plan, tasks, workers), done + 1):
+    there = len(plan.blocks) - len(tasks)
+    for done, _ in enumerate(run_tasks(plan, tasks, workers), there + 1):
         tell(done, len(plan.blocks))
-    lengths = [np.asarray(committed_part(plan.folder, number, key) or [], np.int32) for number, key in keys.items()]
+    lengths = [
+        np.asarray(committed_part(plan.folder, number, key) or [], np.int32) for number, key in keys.items()
+    ]
     from tokenizers import Tokenizer
 
     vocabulary = Tokenizer.from_file(str(plan.folder / "tokenizer.json")).get_vocab_size()
@@ -148,8 +158,12 @@ def export_instructions(plan: RunPlan) -> DatasetManifest:
         reasons.update(row.reason for row in rows if row.reason)
         seen, kept, merged = seen + len(rows), kept + len(good), merged + sum(row.merged for row in good)
         size = (plan.input / entry.path).stat().st_size
-        sources.append(Source(name=entry.name, licence=entry.licence, url=entry.url, documents=len(rows), bytes=size))
-    funnel = StepCount(step="validate", seen=seen, kept=kept, dropped=dict(sorted(reasons.items())), changed=merged)
+        sources.append(
+            Source(name=entry.name, licence=entry.licence, url=entry.url, documents=len(rows), bytes=size)
+        )
+    funnel = StepCount(
+        step="validate", seen=seen, kept=kept, dropped=dict(sorted(reasons.items())), changed=merged
+    )
     manifest = DatasetManifest(
         producer=Producer(name="l3-ylink", version=__version__),
         name=f"{plan.recipe.name}-instructions",
@@ -191,10 +205,19 @@ def _decontaminated(plan: RunPlan, rows: list[Row]) -> list[Row]:
 
 
 def _manifest(
-    plan: RunPlan, signals: Signals, decisions: Decisions, shards: list[Shard], kind: str, columns: dict[str, str]
+    plan: RunPlan,
+    signals: Signals,
+    decisions: Decisions,
+    shards: list[Shard],
+    kind: str,
+    columns: dict[str, str],
 ) -> DatasetManifest:
     kept = decisions.kept
-    languages = Counter(signals.columns["language"][row] for row in kept.tolist()) if "language" in signals.columns else {}
+    languages = (
+        Counter(signals.columns["language"][row] for row in kept.tolist())
+        if "language" in signals.columns
+        else {}
+    )
     return DatasetManifest(
         producer=Producer(name="l3-ylink", version=__version__),
         name=plan.recipe.name,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from .._kit.documents import digest_of
-from .._kit.files import atomic_write
-from .._kit.problems import BadInput, NotFound
+from l3_ylink._kit.documents import digest_of
+from l3_ylink._kit.files import atomic_write
+from l3_ylink._kit.problems import BadInput, NotFound
+
 from .documents.store import BlockStore
 from .gather.listing import Block, Listing, Piece
 from .recipe import Recipe, parse_recipe
@@ -33,7 +34,9 @@ class RunPlan:
         """A new plan; loads what the steps need."""
         for step in recipe.steps:
             step.prepare(input_folder)
-        return cls(folder, recipe, input_folder.resolve(), listing.blocks, listing.unlisted, recipe.signal_key())
+        return cls(
+            folder, recipe, input_folder.resolve(), listing.blocks, listing.unlisted, recipe.signal_key()
+        )
 
     @classmethod
     def load(cls, folder: Path) -> RunPlan:
@@ -41,11 +44,16 @@ class RunPlan:
         try:
             value = json.loads((folder / FILE).read_bytes())
         except FileNotFoundError as error:
-            raise NotFound("no data run here", field=str(folder), do="give the --out folder of a run") from error
+            raise NotFound(
+                "no data run here", field=str(folder), do="give the --out folder of a run"
+            ) from error
         except ValueError as error:
             raise BadInput("is damaged", field=str(folder / FILE), do="run the recipe again") from error
         recipe = parse_recipe(value["recipe"], where=FILE)
-        blocks = [Block(number, tuple(Piece(*piece) for piece in pieces)) for number, pieces in enumerate(value["blocks"])]
+        blocks = [
+            Block(number, tuple(Piece(*piece) for piece in pieces))
+            for number, pieces in enumerate(value["blocks"])
+        ]
         return cls(folder, recipe, Path(value["input"]), blocks, value["unlisted"], value["key"])
 
     def save(self) -> None:

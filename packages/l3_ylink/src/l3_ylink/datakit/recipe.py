@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from .._kit.documents import describe, digest_of, first_field
-from .._kit.problems import BadInput
+from l3_ylink._kit.documents import describe, digest_of, first_field
+from l3_ylink._kit.problems import BadInput
+
 from .steps.base import Step
 from .steps.contamination import Decontaminate
 from .steps.duplicates import Exact, Near
@@ -39,6 +40,13 @@ STEPS: dict[str, type[Step]] = {
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
+TextFormat = Literal["parquet", "jsonl"]
+
+
+def _parquet() -> list[TextFormat]:
+    return ["parquet"]
+
+
 class Source(BaseModel):
     """Where documents come from: files by pattern, their licence, and how their texts are found."""
 
@@ -47,9 +55,13 @@ class Source(BaseModel):
     name: Name
     licence: str = Field(min_length=1, description="SPDX expression, or what the source says")
     url: str | None = None
-    include: list[str] = Field(default_factory=lambda: ["**"], min_length=1, description="patterns below the input")
+    include: list[str] = Field(
+        default_factory=lambda: ["**"], min_length=1, description="patterns below the input"
+    )
     exclude: list[str] = Field(default_factory=list)
-    split: str | None = Field(None, min_length=1, description="a line that divides a text file into documents")
+    split: str | None = Field(
+        None, min_length=1, description="a line that divides a text file into documents"
+    )
     text_field: str = Field("text", description="the field with the text in JSONL and Parquet")
 
 
@@ -74,7 +86,7 @@ class Recipe(BaseModel):
     sources: list[Source] = Field(min_length=1)
     steps: list[AnyStep] = Field(min_length=1)
     instructions: list[InstructionSet] = Field(default_factory=list)
-    text_formats: list[Literal["parquet", "jsonl"]] = Field(default_factory=lambda: ["parquet"])
+    text_formats: list[TextFormat] = Field(default_factory=_parquet, min_length=1)
 
     @model_validator(mode="after")
     def _order(self) -> Self:
@@ -139,5 +151,7 @@ def _check_steps(steps: Any, where: str) -> None:
             near = difflib.get_close_matches(name, STEPS, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise BadInput(
-                f"{where}: there is no step {name!r}", field=f"steps.{number}.step", do=f"{hint}steps: {', '.join(STEPS)}"
+                f"{where}: there is no step {name!r}",
+                field=f"steps.{number}.step",
+                do=f"{hint}steps: {', '.join(STEPS)}",
             )

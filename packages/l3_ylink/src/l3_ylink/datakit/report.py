@@ -8,8 +8,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from .._kit.files import atomic_write
-from ..documents import DatasetManifest, StepCount
+from l3_ylink._kit.files import atomic_write
+from l3_ylink.documents import DatasetManifest, StepCount
+
 from .decide import Decisions
 from .documents.store import Signals, disk
 from .plan import RunPlan

@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .._kit.problems import BadInput, Conflict
-from ..documents import DatasetManifest
+from l3_ylink._kit.problems import BadInput, Conflict
+from l3_ylink.documents import DatasetManifest
+
 from .decide import Decisions, decide, write_decisions
 from .documents.store import Signals, disk, sweep
 from .engine import run_tasks
@@ -93,7 +94,9 @@ def _export(
     text = export_text(plan, signals, decisions, lambda done, whole: progress("text", done, whole))
     manifest = text
     if any(step.step == "tokenise" for step in plan.recipe.steps):
-        manifest = export_tokens(plan, signals, decisions, text, workers, lambda done, whole: progress("tokens", done, whole))
+        manifest = export_tokens(
+            plan, signals, decisions, text, workers, lambda done, whole: progress("tokens", done, whole)
+        )
     instructions = export_instructions(plan) if plan.recipe.instructions else None
     write_report(plan, signals, decisions, manifest, instructions)
     return manifest
@@ -102,10 +105,14 @@ def _export(
 def _measure(plan: RunPlan, workers: int, progress: Progress) -> int:
     """Measures the blocks that are not committed yet; returns how many were."""
     plan.store.drop_after(len(plan.blocks))
-    todo = [block for block in plan.blocks if plan.store.committed(block.number, plan.block_key(block)) is None]
+    todo = [
+        block for block in plan.blocks if plan.store.committed(block.number, plan.block_key(block)) is None
+    ]
     reused = len(plan.blocks) - len(todo)
     progress("measure", reused, len(plan.blocks))
-    tasks = [{"task": "measure", "block": block.number} for block in sorted(todo, key=lambda block: -block.bytes)]
+    tasks = [
+        {"task": "measure", "block": block.number} for block in sorted(todo, key=lambda block: -block.bytes)
+    ]
     for done, _ in enumerate(run_tasks(plan, tasks, workers), reused + 1):
         progress("measure", done, len(plan.blocks))
     return reused
@@ -130,7 +137,9 @@ def _alone(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise Conflict(f"another process is writing to {out}", do="wait for it, or choose another --out") from error
+            raise Conflict(
+                f"another process is writing to {out}", do="wait for it, or choose another --out"
+            ) from error
         yield
 
 

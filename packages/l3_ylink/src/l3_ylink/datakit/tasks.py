@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._kit.files import atomic_write
+from l3_ylink._kit.files import atomic_write
+
 from .measure import measure_block
 from .plan import RunPlan
 from .transform.tokens import tokenise_part
@@ -35,4 +36,7 @@ def tokenise(plan: RunPlan, task: dict[str, Any]) -> dict[str, Any]:
     return tokenise_part(plan.folder, plan.store, task["block"], task["rows"], task["key"])
 
 
-TASKS: dict[str, Callable[[RunPlan, dict[str, Any]], dict[str, Any]]] = {"measure": measure, "tokenise": tokenise}
+TASKS: dict[str, Callable[[RunPlan, dict[str, Any]], dict[str, Any]]] = {
+    "measure": measure,
+    "tokenise": tokenise,
+}

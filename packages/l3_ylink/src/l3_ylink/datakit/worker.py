@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from .._kit.problems import Failed, Problem
+from l3_ylink._kit.problems import Failed, Problem
+
 from .plan import RunPlan
 from .tasks import TASKS
 

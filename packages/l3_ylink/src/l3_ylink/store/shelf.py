@@ -11,9 +11,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .._kit.files import atomic_write, locked
-from .._kit.problems import NotFound
-from .._kit.tokens import Principal
+from l3_ylink._kit.files import atomic_write, locked
+from l3_ylink._kit.problems import NotFound
+from l3_ylink._kit.tokens import Principal
 
 KINDS = ("data", "run", "plan", "model")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..quality.units import Units, split_units
+from l3_ylink.datakit.quality.units import Units, split_units
 
 
 @dataclass(frozen=True)

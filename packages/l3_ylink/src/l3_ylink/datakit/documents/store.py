@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..._kit.documents import digest_of_file
-from ..._kit.files import atomic_write
-from ..._kit.problems import Failed
+from l3_ylink._kit.documents import digest_of_file
+from l3_ylink._kit.files import atomic_write
+from l3_ylink._kit.problems import Failed
 
 TEXT = "text"
 
@@ -44,10 +44,13 @@ def disk(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise Failed(
-                f"no space left while writing {path.name}", do="free some space and run the same command again"
+                f"no space left while writing {path.name}",
+                do="free some space and run the same command again",
             ) from error
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            raise Failed(f"cannot write {path}", why=error.strerror or "", do="choose another --out") from error
+            raise Failed(
+                f"cannot write {path}", why=error.strerror or "", do="choose another --out"
+            ) from error
         raise
 
 
@@ -89,7 +92,9 @@ class BlockStore:
         """Writes a block and then its manifest."""
         path = self.data(number)
         table = pa.table({name: _array(values) for name, values in columns.items()})
-        write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd", compression_level=1))
+        write_whole(
+            path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd", compression_level=1)
+        )
         committed = Committed(number, key, table.num_rows, digest_of_file(path), path.stat().st_size)
         with disk(path):
             atomic_write(self.manifest(number), json.dumps(committed._asdict()))
@@ -117,7 +122,10 @@ class Signals:
 
     def __init__(self, store: BlockStore, blocks: int) -> None:
         self.store = store
-        tables = [pq.read_table(store.data(number), columns=_without_text(store.data(number))) for number in range(blocks)]
+        tables = [
+            pq.read_table(store.data(number), columns=_without_text(store.data(number)))
+            for number in range(blocks)
+        ]
         self.first = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])]).astype(np.int64)
         joined = pa.concat_tables(tables)
         self.columns: dict[str, Any] = {name: _plain(joined.column(name)) for name in joined.column_names}

@@ -36,9 +36,15 @@ FREQUENT = {
         "用道行所然家種事成方多經麼去法學如都同現當沒動面起看定天分還進好小部其些主樣理心她本前開但因只從想實"
         "日軍者意無力它與長把機十民第公此已工使情明性知全三又關點正業外將兩高間由問很最重並物手應戰向頭文體"
     ),
-    "shift_jis": frozenset("のにはをたがでてとしれさあいるもすんなかこまきっらくだりよっうえおせけそつみ人日一大年本中"),
-    "euc_jp": frozenset("のにはをたがでてとしれさあいるもすんなかこまきっらくだりよっうえおせけそつみ人日一大年本中"),
-    "euc_kr": frozenset("이다는의에을를가고하지로인은도한사기리그어있으나자서수해대시들정라과전부아적것주일오"),
+    "shift_jis": frozenset(
+        "のにはをたがでてとしれさあいるもすんなかこまきっらくだりよっうえおせけそつみ人日一大年本中"
+    ),
+    "euc_jp": frozenset(
+        "のにはをたがでてとしれさあいるもすんなかこまきっらくだりよっうえおせけそつみ人日一大年本中"
+    ),
+    "euc_kr": frozenset(
+        "이다는의에을를가고하지로인은도한사기리그어있으나자서수해대시들정라과전부아적것주일오"
+    ),
 }
 WESTERN = frozenset("éèàùçâêîôûëïüöäßñáíóúãõåæøœÉÈÀÙÇÂÊÎÔÛËÏÜÖÄÑÁÍÓÚÃÕÅÆØŒ«»‘’“”„–—…•°§©®€£¿¡ºª²³½·\xa0")
 
@@ -62,8 +68,8 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
         return _lenient(data, wide) if wide else Decoded(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
         pass
-    encoding = _damaged_utf_8(data) or _fitting(sample, declared) or _east_asian(sample)
-    return _lenient(data, encoding or _other(sample))
+    fitting = _damaged_utf_8(data) or _fitting(sample, declared) or _east_asian(sample)
+    return _lenient(data, fitting or _other(sample))
 
 
 def _lenient(data: bytes, encoding: str) -> Decoded:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import zstandard
 
 from .decode import decode
-from .docx import DocxProblem, docx_text
+from .docx import DocxError, docx_text
 from .html import html_text
 from .markdown import markdown_text
-from .pdf import PdfProblem, pdf_text
+from .pdf import PdfError, pdf_text
 
 MOST_UNPACKED = 512_000_000
 """Bytes that a compressed file may unpack to."""
@@ -58,8 +58,8 @@ def unpack(path: str, data: bytes) -> bytes:
     if suffix not in PACKED:
         return data
     try:
-        stream = gzip.open(io.BytesIO(data)) if suffix == ".gz" else zstandard.open(io.BytesIO(data))
-        with stream:
+        opener = gzip.open if suffix == ".gz" else zstandard.open
+        with opener(io.BytesIO(data)) as stream:
             content = stream.read(MOST_UNPACKED + 1)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise ValueError("broken") from error
@@ -81,7 +81,7 @@ def extract(path: str, data: bytes, *, extractor: str = "trafilatura") -> Extrac
         if b"\0" in content[:1024] and format_of(path) == "text" and not _is_utf_16(content):
             return Extracted(error="binary")
         found = readers.get(format_of(path), _text)(content)
-    except (PdfProblem, DocxProblem, ValueError) as problem:
+    except (PdfError, DocxError, ValueError) as problem:
         return Extracted(error=str(problem) if str(problem) in REASONS else "broken")
     return found if found.text.strip() else found._replace(text="", error="empty")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-import lxml.etree
-import lxml.html
+import lxml.etree  # type: ignore[import-untyped]
+import lxml.html  # type: ignore[import-untyped]
 
 from .decode import decode
 
@@ -42,7 +42,9 @@ def _parser() -> lxml.html.HTMLParser:
 def _main(page: str) -> str:
     import trafilatura
 
-    found = trafilatura.extract(page, include_comments=False, include_tables=True, deduplicate=False, fast=True)
+    found = trafilatura.extract(
+        page, include_comments=False, include_tables=True, deduplicate=False, fast=True
+    )
     return found or ""
 
 
@@ -57,8 +59,37 @@ def _visible(tree: lxml.html.HtmlElement) -> str:
     return BLOCKS.sub("\n\n", "\n".join(lines)).strip()
 
 
-INLINE = {"a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "dfn", "em", "font", "i", "ins"} | {
-    "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "tt", "u", "var", "wbr"
+INLINE = {
+    "a",
+    "abbr",
+    "acronym",
+    "b",
+    "bdi",
+    "bdo",
+    "big",
+    "cite",
+    "code",
+    "dfn",
+    "em",
+    "font",
+    "i",
+    "ins",
+} | {
+    "kbd",
+    "label",
+    "mark",
+    "q",
+    "s",
+    "samp",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "sup",
+    "tt",
+    "u",
+    "var",
+    "wbr",
 }
 
 

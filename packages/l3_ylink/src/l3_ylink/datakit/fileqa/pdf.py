@@ -23,25 +23,25 @@ WRAPPED_HAN = re.compile(rf"(?<=[{HAN}，、；：“”（）])\n(?=[{HAN}，�
 LONG_LINE = 20
 
 
-class PdfProblem(Exception):
+class PdfError(Exception):
     """A PDF that cannot be read; the message is the reason that the report names."""
 
 
 def pdf_text(data: bytes) -> str:
     """The text of a PDF, pages divided by blank lines.
 
-    Raises `PdfProblem` with `password`, `broken` or `too_many_pages`.
+    Raises `PdfError` with `password`, `broken` or `too_many_pages`.
     """
     try:
         document = pypdfium2.PdfDocument(data)
     except pypdfium2.PdfiumError as error:
-        raise PdfProblem("password" if "password" in str(error).lower() else "broken") from error
+        raise PdfError("password" if "password" in str(error).lower() else "broken") from error
     try:
         if len(document) > MOST_PAGES:
-            raise PdfProblem("too_many_pages")
+            raise PdfError("too_many_pages")
         pages = [_page(document, number) for number in range(len(document))]
     except pypdfium2.PdfiumError as error:
-        raise PdfProblem("broken") from error
+        raise PdfError("broken") from error
     finally:
         document.close()
     return "\n\n".join(mend(page) for page in without_running_lines(pages))

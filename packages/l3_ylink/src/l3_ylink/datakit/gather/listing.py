@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from ..._kit.problems import BadInput
-from ..fileqa.extract import format_of
-from ..recipe import Source
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.datakit.fileqa.extract import format_of
+from l3_ylink.datakit.recipe import Source
 
 PIECE_OVERHEAD = 2_000
 """A file costs at least as much as this many bytes, so that a block never has too many of them."""
@@ -50,7 +51,9 @@ class Listing(NamedTuple):
 def list_blocks(folder: Path, sources: Sequence[Source], block_bytes: int) -> Listing:
     """The files of `folder` by source, cut into blocks; a `BadInput` when there is nothing to read."""
     if not folder.is_dir():
-        raise BadInput("is not a folder", field=str(folder), do="give the folder with the documents as --input")
+        raise BadInput(
+            "is not a folder", field=str(folder), do="give the folder with the documents as --input"
+        )
     pieces: list[Piece] = []
     files = unlisted = 0
     for path in sorted(_files(folder), key=str):
@@ -63,7 +66,12 @@ def list_blocks(folder: Path, sources: Sequence[Source], block_bytes: int) -> Li
         pieces += _pieces(path, relative, source, block_bytes)
     if not pieces:
         do = "put documents into it" if not unlisted else "check `include` of the recipe's sources"
-        raise BadInput("holds no documents for this recipe", field=str(folder), why=f"{unlisted} files, none named by a source", do=do)
+        raise BadInput(
+            "holds no documents for this recipe",
+            field=str(folder),
+            why=f"{unlisted} files, none named by a source",
+            do=do,
+        )
     return Listing(list(_cut(pieces, block_bytes)), files, unlisted)
 
 
@@ -98,7 +106,11 @@ def _match(parts: list[str], patterns: list[str]) -> bool:
     if not patterns:
         return not parts
     if patterns[0] == "**":
-        return any(_match(parts[skip:], patterns[1:]) for skip in range(len(parts) + 1)) if patterns[1:] else True
+        return (
+            any(_match(parts[skip:], patterns[1:]) for skip in range(len(parts) + 1))
+            if patterns[1:]
+            else True
+        )
     return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _match(parts[1:], patterns[1:])
 
 
@@ -112,9 +124,7 @@ def _pieces(path: Path, relative: str, source: int, block_bytes: int) -> list[Pi
     if kind != "jsonl" or not plain or about.st_size <= block_bytes:
         return [whole]
     cuts = [*range(0, about.st_size, block_bytes), about.st_size]
-    return [
-        whole._replace(bytes=end - start, start=start, end=end) for start, end in zip(cuts, cuts[1:], strict=False)
-    ]
+    return [whole._replace(bytes=end - start, start=start, end=end) for start, end in pairwise(cuts)]
 
 
 def _row_groups(path: Path, whole: Piece) -> list[Piece]:
@@ -132,7 +142,8 @@ def _row_groups(path: Path, whole: Piece) -> list[Piece]:
 
 
 def _cut(pieces: list[Piece], block_bytes: int) -> Iterator[Block]:
-    number, held, size = 0, [], 0
+    held: list[Piece] = []
+    number = size = 0
     for piece in pieces:
         cost = piece.bytes + PIECE_OVERHEAD
         if held and size + cost > block_bytes:

@@ -9,14 +9,17 @@ from typing import Any
 
 import orjson
 
-from ..documents.batch import Document
-from ..fileqa.decode import decode
-from ..fileqa.extract import Extracted, extract, format_of, unpack
-from ..recipe import Source
+from l3_ylink.datakit.documents.batch import Document
+from l3_ylink.datakit.fileqa.decode import decode
+from l3_ylink.datakit.fileqa.extract import Extracted, extract, format_of, unpack
+from l3_ylink.datakit.recipe import Source
+
 from .listing import Piece
 
 
-def read_piece(folder: Path, piece: Piece, source: Source, *, extractor: str, longest: int) -> Iterator[Document]:
+def read_piece(
+    folder: Path, piece: Piece, source: Source, *, extractor: str, longest: int
+) -> Iterator[Document]:
     """The documents of a piece; one longer than `longest` characters comes in parts (`id~2` …)."""
     for document in _read(folder, piece, source, extractor):
         yield from _parts(document, longest)
@@ -35,7 +38,9 @@ def _read(folder: Path, piece: Piece, source: Source, extractor: str) -> Iterato
             found = extract(piece.path, (folder / piece.path).read_bytes(), extractor=extractor)
             yield _document(piece.path, source, piece.path, kind, found)
     except OSError as error:
-        yield _document(piece.path, source, piece.path, kind, Extracted(error=f"unreadable: {error.strerror}"))
+        yield _document(
+            piece.path, source, piece.path, kind, Extracted(error=f"unreadable: {error.strerror}")
+        )
 
 
 def _document(mark: str, source: Source, path: str, kind: str, found: Extracted) -> Document:
@@ -96,7 +101,9 @@ def _row(row: dict[str, Any], mark: str, piece: Piece, source: Source, kind: str
     if row.get("id") is not None:
         mark = f"{piece.path}#{row['id']}"
     if not isinstance(text, str):
-        return _document(mark, source, piece.path, kind, Extracted(error=f"no text in field {source.text_field!r}"))
+        return _document(
+            mark, source, piece.path, kind, Extracted(error=f"no text in field {source.text_field!r}")
+        )
     found = Extracted(text, title=str(row.get("title") or "")) if text.strip() else Extracted(error="empty")
     return _document(mark, source, piece.path, kind, found)
 
@@ -107,7 +114,10 @@ def _parquet(folder: Path, piece: Piece, source: Source) -> Iterator[Document]:
 
     try:
         file = pq.ParquetFile(folder / piece.path)
-        group = file.read_row_group(piece.start, columns=[n for n in file.schema_arrow.names if n in ("id", "title", source.text_field)])
+        group = file.read_row_group(
+            piece.start,
+            columns=[n for n in file.schema_arrow.names if n in ("id", "title", source.text_field)],
+        )
     except (pa.ArrowException, OSError) as error:
         raise OSError(0, "broken") from error
     for number, row in enumerate(group.to_pylist()):
@@ -126,6 +136,13 @@ def _parts(document: Document, longest: int) -> Iterator[Document]:
             end = line_end + 1 if line_end > 0 else end
         mark = document.id if number == 1 else f"{document.id}~{number}"
         yield Document(
-            mark, document.source, document.path, document.format, document.text[start:end], None, document.title, document.undecodable
+            mark,
+            document.source,
+            document.path,
+            document.format,
+            document.text[start:end],
+            None,
+            document.title,
+            document.undecodable,
         )
         start, number = end, number + 1

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._kit.problems import BadInput
-from ..quality.characters import HAN
-from ..quality.units import U64, Units, split_units
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.datakit.quality.characters import HAN
+from l3_ylink.datakit.quality.units import U64, Units, split_units
 
 LEAST_WORDS = 6
 LEAST_CHARACTERS = 10
@@ -53,7 +53,9 @@ def read_items(path: Path, name: str, fields: Iterable[str]) -> list[tuple[str, 
         texts = [str(row[key]) for key in fields if row.get(key)]
         if not texts:
             raise BadInput(
-                f"line {number} has none of {', '.join(fields)}", field=str(path), do="set `fields` of `against`"
+                f"line {number} has none of {', '.join(fields)}",
+                field=str(path),
+                do="set `fields` of `against`",
             )
         items.append((f"{name}/{row.get('id', number)}", "\n".join(texts)))
     return items
@@ -86,7 +88,9 @@ def build_index(items: list[tuple[str, str]], words: int, characters: int) -> In
         runs = _item_runs(units, item, n)
         counts.append(len(runs))
         found.setdefault(n, []).extend((run, item) for run in runs)
-    return Index([name for name, _ in items], {n: _sorted(pairs) for n, pairs in found.items()}, counts, too_short)
+    return Index(
+        [name for name, _ in items], {n: _sorted(pairs) for n, pairs in found.items()}, counts, too_short
+    )
 
 
 def _item_runs(units: Units, item: int, n: int) -> list[int]:

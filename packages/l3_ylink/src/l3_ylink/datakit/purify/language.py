@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..quality.characters import HAN, HANGUL, KANA, LATIN, LETTER, SIMPLIFIED, TRADITIONAL
-from ..quality.units import Units
+from l3_ylink.datakit.quality.characters import HAN, HANGUL, KANA, LATIN, LETTER, SIMPLIFIED, TRADITIONAL
+from l3_ylink.datakit.quality.units import Units
 
 LETTERS_A_WORD = 5
 """A Chinese character says about as much as a word: letters of other scripts weigh a fifth."""
@@ -34,7 +34,9 @@ def identify(units: Units, texts: Sequence[str]) -> tuple[list[str], list[float]
         ],
         axis=1,
     )
-    answers = [_by_script(row) or _by_model(text, row) for text, row in zip(texts, counts.tolist(), strict=True)]
+    answers = [
+        _by_script(row) or _by_model(text, row) for text, row in zip(texts, counts.tolist(), strict=True)
+    ]
     return [language for language, _ in answers], [round(float(score), 4) for _, score in answers]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ..quality.characters import COMMON_HAN, HAN, characters, codes_of, table_index
+from l3_ylink.datakit.quality.characters import COMMON_HAN, HAN, characters, codes_of, table_index
 
 SUSPECT = re.compile(
     "[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013-\u203a\u20ac\u2122]"
@@ -65,7 +65,11 @@ def _read_as_gbk(line: str) -> str:
     except UnicodeError:
         return line
     lost = fixed.count("\ufffd")
-    certain = _han(fixed) >= 2 and lost <= MOST_LOST * len(fixed) and _common_share(fixed) > max(share, COMMON_ENOUGH)
+    certain = (
+        _han(fixed) >= 2
+        and lost <= MOST_LOST * len(fixed)
+        and _common_share(fixed) > max(share, COMMON_ENOUGH)
+    )
     return fixed if certain else line
 
 

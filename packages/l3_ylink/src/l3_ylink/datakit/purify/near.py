@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..quality.characters import mix
-from ..quality.units import U64, Units
+from l3_ylink.datakit.quality.characters import mix
+from l3_ylink.datakit.quality.units import U64, Units
 
 U32 = npt.NDArray[np.uint32]
 SEED = 1

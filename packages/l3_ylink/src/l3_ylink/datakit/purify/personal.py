@@ -7,7 +7,7 @@ space, never next to another digit or letter.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import re
 from collections.abc import Callable, Collection
@@ -39,7 +39,21 @@ MASKS = {"email": "<EMAIL>", "phone": "<PHONE>", "identity": "<ID>", "card": "<C
 LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){9}")
 DOTTED = re.compile(r"\d\.\d")
 WEIGHTS = tuple(pow(2, 17 - position, 11) for position in range(17))
-REGIONS = frozenset("11 12 13 14 15 21 22 23 31 32 33 34 35 36 37 41 42 43 44 45 46 50 51 52 53 54 61 62 63 64 65 71 81 82 83".split())
+REGIONS = frozenset(
+    [
+        *range(11, 16),
+        *range(21, 24),
+        *range(31, 38),
+        *range(41, 47),
+        *range(50, 55),
+        *range(61, 66),
+        71,
+        81,
+        82,
+        83,
+    ]
+)
+"""First two digits of an identity number: the codes of GB/T 2260, with Taiwan, Hong Kong and Macau."""
 
 
 def mask(text: str, kinds: Collection[Kind] = KINDS) -> tuple[str, dict[Kind, int]]:
@@ -82,10 +96,10 @@ def _mask_kind(text: str, kind: Kind) -> tuple[str, int]:
 
 def is_identity_number(number: str) -> bool:
     """A Chinese resident identity number: region, a date that exists, and the right check character."""
-    if len(number) != 18 or number[:2] not in REGIONS:
+    if len(number) != 18 or not number[:17].isdigit() or int(number[:2]) not in REGIONS:
         return False
     try:
-        datetime.date(int(number[6:10]), int(number[10:12]), int(number[12:14]))
+        dt.date(int(number[6:10]), int(number[10:12]), int(number[12:14]))
     except ValueError:
         return False
     remainder = (1 - sum(int(digit) * weight for digit, weight in zip(number, WEIGHTS, strict=False))) % 11
@@ -97,7 +111,10 @@ def is_card_number(number: str) -> bool:
     digits = [int(character) for character in number if character.isdigit()]
     if not 14 <= len(digits) <= 19 or len(set(digits)) < 2:
         return False
-    doubled = [digit if place % 2 == 0 else sum(divmod(2 * digit, 10)) for place, digit in enumerate(reversed(digits))]
+    doubled = [
+        digit if place % 2 == 0 else sum(divmod(2 * digit, 10))
+        for place, digit in enumerate(reversed(digits))
+    ]
     return sum(doubled) % 10 == 0
 
 

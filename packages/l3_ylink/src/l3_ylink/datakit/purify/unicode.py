@@ -35,14 +35,19 @@ UNSEEN = dict.fromkeys(
 )
 SPACES = dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
 LINE_ENDS = {0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
-WIDE = {code: chr(code - 0xFEE0) for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))}
+WIDE = {
+    code: chr(code - 0xFEE0)
+    for code in (*range(0xFF10, 0xFF1A), *range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
+}
 POLICY = {**UNSEEN, **SPACES, **LINE_ENDS}
 POLICY_NARROW = {**POLICY, **WIDE}
 TO_CHANGE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u1680\u2000-\u200b\u200e-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     "\ud800-\udfff\ufdd0-\ufdef\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
-LONE_JOINERS = re.compile(r"(?<![^\x00-\x7f\u2e80-\uffef])[\u200c\u200d]+|[\u200c\u200d]+(?=[\x00-\x7f\u2e80-\uffef]|$)")
+LONE_JOINERS = re.compile(
+    r"(?<![^\x00-\x7f\u2e80-\uffef])[\u200c\u200d]+|[\u200c\u200d]+(?=[\x00-\x7f\u2e80-\uffef]|$)"
+)
 TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 BLANK_LINES = re.compile(r"\n{3,}")
 

@@ -95,9 +95,12 @@ def _mark_scripts(bits: npt.NDArray[np.uint16]) -> None:
     simplified = _codec_characters("gb2312", range(0xB0, 0xF8), range(0xA1, 0xFF))
     common = _codec_characters("gb2312", range(0xB0, 0xD8), range(0xA1, 0xFF))
     traditional = _codec_characters("big5", range(0xA4, 0xC7), (*range(0x40, 0x7F), *range(0xA1, 0xFF)))
-    bits[sorted(simplified - _codec_characters("big5", range(0xA4, 0xFA), (*range(0x40, 0x7F), *range(0xA1, 0xFF))))] |= (
-        SIMPLIFIED
-    )
+    bits[
+        sorted(
+            simplified
+            - _codec_characters("big5", range(0xA4, 0xFA), (*range(0x40, 0x7F), *range(0xA1, 0xFF)))
+        )
+    ] |= SIMPLIFIED
     bits[sorted(traditional - simplified)] |= TRADITIONAL
     bits[sorted(common)] |= COMMON_HAN
 

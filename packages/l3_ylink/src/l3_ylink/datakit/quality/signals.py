@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from .characters import DAMAGED, DIGIT, HAN, LETTER, NEWLINE, PUNCTUATION, SENTE
 from .units import I64, U64, Units, split_units
 
 F64 = npt.NDArray[np.float64]
+Column = npt.NDArray[Any]
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 """Gopher's English stop words."""
@@ -38,29 +40,32 @@ ADVERTS = re.compile(
 LOREM = re.compile("lorem ipsum", re.IGNORECASE)
 
 
-def measure(units: Units, texts: Sequence[str]) -> dict[str, npt.NDArray[np.generic]]:
+def measure(units: Units, texts: Sequence[str]) -> dict[str, Column]:
     """Every signal of every text: name -> one value a text."""
-    columns: dict[str, npt.NDArray[np.generic]] = {}
+    columns: dict[str, Column] = {}
     columns.update(_characters(units))
     columns.update(_words(units))
     columns.update(_lines(units))
     columns.update(_repetition(units))
     han = columns["han"]
     columns["adverts"] = np.fromiter(
-        (len(set(ADVERTS.findall(text))) if han[i] else 0 for i, text in enumerate(texts)), np.int64, len(texts)
+        (len(set(ADVERTS.findall(text))) if han[i] else 0 for i, text in enumerate(texts)),
+        np.int64,
+        len(texts),
     )
     columns["lorem_ipsum"] = np.fromiter((bool(LOREM.search(text)) for text in texts), np.int64, len(texts))
     return columns
 
 
-def share(part: npt.NDArray[np.generic], whole: npt.NDArray[np.generic]) -> F64:
+def share(part: Column, whole: Column) -> F64:
     """part / whole, 0 where there is nothing; rounded, so that a stored value reads the same everywhere."""
     whole = np.asarray(whole, np.float64)
-    result = np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
-    return np.round(result, 6)
+    result: F64 = np.zeros(len(whole))
+    np.divide(part, whole, out=result, where=whole > 0)
+    return np.round(result, 6, out=result)
 
 
-def _characters(units: Units) -> dict[str, npt.NDArray[np.generic]]:
+def _characters(units: Units) -> dict[str, Column]:
     bits = units.bits
     total = np.diff(units.text_start) - 1
     letters = units.per_text((bits & LETTER) != 0)
@@ -80,7 +85,7 @@ def _characters(units: Units) -> dict[str, npt.NDArray[np.generic]]:
     }
 
 
-def _words(units: Units) -> dict[str, npt.NDArray[np.generic]]:
+def _words(units: Units) -> dict[str, Column]:
     count = np.diff(units.first_unit)
     letters = np.concatenate([np.zeros(1, np.int64), np.cumsum((units.bits & LETTER) != 0)])
     with_letter = letters[units.end] > letters[units.start]
@@ -97,7 +102,7 @@ def _words(units: Units) -> dict[str, npt.NDArray[np.generic]]:
     }
 
 
-def _sum_units(units: Units, values: npt.NDArray[np.generic]) -> I64:
+def _sum_units(units: Units, values: Column) -> I64:
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
     return np.diff(sums[units.first_unit])
 
@@ -106,7 +111,7 @@ def _stop_hashes() -> U64:
     return split_units([" ".join(STOP_WORDS)]).hash
 
 
-def _lines(units: Units) -> dict[str, npt.NDArray[np.generic]]:
+def _lines(units: Units) -> dict[str, Column]:
     """Lines with something on them: how they begin and end, how long they are, which repeat."""
     ends = np.flatnonzero((units.bits & NEWLINE) != 0)
     visible = np.flatnonzero((units.bits & SPACE) == 0)
@@ -118,8 +123,8 @@ def _lines(units: Units) -> dict[str, npt.NDArray[np.generic]]:
     text_of = np.searchsorted(units.text_start, begin, side="right") - 1
     length = final - begin + 1
 
-    def sums(values: npt.NDArray[np.generic]) -> F64:
-        return np.bincount(text_of, values.astype(np.float64), units.texts)
+    def sums(values: Column) -> F64:
+        return np.bincount(text_of, values.astype(np.float64), units.texts).astype(np.float64)
 
     count = sums(np.ones(len(begin)))
     worded = np.searchsorted(units.start, final, side="right") > np.searchsorted(units.start, begin)
@@ -141,10 +146,11 @@ def _lines(units: Units) -> dict[str, npt.NDArray[np.generic]]:
 
 def _three_dots(units: Units, final: I64) -> npt.NDArray[np.bool_]:
     dot = units.codes == ord(".")
-    return dot[final] & dot[np.maximum(final - 1, 0)] & dot[np.maximum(final - 2, 0)]
+    three: npt.NDArray[np.bool_] = dot[final] & dot[np.maximum(final - 1, 0)] & dot[np.maximum(final - 2, 0)]
+    return three
 
 
-def _repeats(hashes: U64, text_of: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+def _repeats(hashes: U64, text_of: Column) -> npt.NDArray[np.bool_]:
     """Which items repeat an earlier one of the same text."""
     keys = hashes ^ (text_of.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     order = np.argsort(keys, kind="stable")
@@ -154,7 +160,7 @@ def _repeats(hashes: U64, text_of: npt.NDArray[np.generic]) -> npt.NDArray[np.bo
     return repeated
 
 
-def _repetition(units: Units) -> dict[str, npt.NDArray[np.generic]]:
+def _repetition(units: Units) -> dict[str, Column]:
     total = _sum_units(units, units.length)
     length_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(units.length)])
     columns = {}

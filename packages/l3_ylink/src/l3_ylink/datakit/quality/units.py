@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -113,9 +113,7 @@ def split_units(texts: Sequence[str]) -> Units:
     return Units(codes, bits, text_start, start, end, hashes, first_unit, prefix)
 
 
-def _inner_apostrophes(
-    codes: npt.NDArray[np.uint32], word: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+def _inner_apostrophes(codes: npt.NDArray[np.uint32], word: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """An apostrophe between two letters is part of the word (don't)."""
     found = np.zeros(len(codes), bool)
     if len(codes) > 2:
@@ -137,19 +135,13 @@ def _runs(word: npt.NDArray[np.bool_], single: npt.NDArray[np.bool_]) -> tuple[I
     return start.astype(np.int64), end.astype(np.int64)
 
 
-_table: tuple[U64, U64] | None = None
-
-
 def _powers(size: int) -> tuple[U64, U64]:
-    """Powers of the base and of its inverse, at least `size` of each; grown when needed."""
-    global _table  # noqa: PLW0603 (a cache that grows)
-    if _table is None or len(_table[0]) < size:
-        room = 1 << max(size, 1 << 16).bit_length()
-        _table = (_power_row(BASE, room), _power_row(pow(BASE, -1, 1 << 64), room))
-    return _table
+    """Powers of the base and of its inverse: at least `size` of each, kept for the next batch."""
+    room = 1 << max(size, 1 << 16).bit_length()
+    return _power_row(BASE, room), _power_row(pow(BASE, -1, 1 << 64), room)
 
 
-@cache
+@lru_cache(maxsize=4)
 def _power_row(base: int, size: int) -> U64:
     """base^0 … base^(size-1) modulo 2^64, by doubling."""
     row = np.ones(size, np.uint64)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-from ..documents.batch import Batch
+from l3_ylink.datakit.documents.batch import Batch
 
 KEPT = -1
 """The step number of a document that no step dropped."""
@@ -47,14 +47,16 @@ class Table:
     def __len__(self) -> int:
         return len(self.columns["id"])
 
-    def numbers(self, name: str) -> npt.NDArray[np.generic]:
+    def numbers(self, name: str) -> npt.NDArray[Any]:
         """A numeric column; zeros where no step of the recipe measures it."""
         return np.asarray(self.columns[name]) if name in self.columns else np.zeros(len(self))
 
     def row(self, number: int) -> dict[str, Any]:
         """One document's signals as plain values."""
         values = {name: column[number] for name, column in self.columns.items()}
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+        return {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
+        }
 
 
 @dataclass
@@ -87,7 +89,7 @@ class Verdicts:
         rows: npt.NDArray[np.integer[Any]],
         reason: str,
         *,
-        value: npt.NDArray[np.generic] | float = np.nan,
+        value: npt.NDArray[Any] | float = np.nan,
         threshold: float = np.nan,
         other: npt.NDArray[np.integer[Any]] | int = -1,
     ) -> None:
@@ -122,11 +124,11 @@ class Step(BaseModel):
     def decide(self, table: Table, verdicts: Verdicts) -> None:
         """Drops documents by their columns."""
 
-    def checks(self, row: Mapping[str, Any]) -> list[Check]:
+    def checks(self, _row: Mapping[str, Any]) -> list[Check]:
         """What the step looks at in one document, for an explanation."""
         return []
 
-    def changed(self, table: Table) -> int:
+    def changed(self, _table: Table) -> int:
         """How many documents the step has changed."""
         return 0
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from ..._kit.documents import digest_of_file
-from ..documents.batch import Batch
-from ..purify.contamination import Index, build_index, find_hits, read_items
+from l3_ylink._kit.documents import digest_of_file
+from l3_ylink.datakit.documents.batch import Batch
+from l3_ylink.datakit.purify.contamination import Index, build_index, find_hits, read_items
+
 from .base import Check, Step, Table, Verdicts
 
 SEPARATOR = "\n"
@@ -36,7 +37,9 @@ class Decontaminate(Step):
     against: list[EvaluationSet] = Field(min_length=1)
     words: int = Field(13, ge=6, le=100)
     characters: int = Field(16, ge=10, le=200)
-    least_share: float = Field(0.0, ge=0, le=1, description="share of an item's runs from which a text is dropped")
+    least_share: float = Field(
+        0.0, ge=0, le=1, description="share of an item's runs from which a text is dropped"
+    )
 
     _index: Index | None = PrivateAttr(default=None)
     _digests: list[str] = PrivateAttr(default_factory=list)
@@ -65,7 +68,10 @@ class Decontaminate(Step):
         ]
         batch.columns["contaminated_share"] = np.asarray(
             [
-                max((round(len(runs) / index.runs_of_item[item], 4) for item, runs in hit.runs.items()), default=0.0)
+                max(
+                    (round(len(runs) / index.runs_of_item[item], 4) for item, runs in hit.runs.items()),
+                    default=0.0,
+                )
                 for hit in hits
             ]
         )
@@ -87,4 +93,6 @@ class Decontaminate(Step):
     @property
     def method(self) -> str:
         """The method in the manifest's words."""
-        return f"runs of {self.words} words or {self.characters} Chinese characters, share > {self.least_share}"
+        return (
+            f"runs of {self.words} words or {self.characters} Chinese characters, share > {self.least_share}"
+        )

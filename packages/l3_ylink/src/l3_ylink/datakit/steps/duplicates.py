@@ -9,9 +9,10 @@ import numpy.typing as npt
 import xxhash
 from pydantic import Field, model_validator
 
-from ..documents.batch import Batch
-from ..purify.near import band_keys, find, shingles, signatures
-from ..quality.units import U64, split_units
+from l3_ylink.datakit.documents.batch import Batch
+from l3_ylink.datakit.purify.near import band_keys, find, shingles, signatures
+from l3_ylink.datakit.quality.units import U64, split_units
+
 from .base import Step, Table, Verdicts
 
 TEXTS_AT_ONCE = 64
@@ -23,7 +24,9 @@ class Exact(Step):
     step: Literal["exact"] = "exact"
 
     def measure(self, batch: Batch) -> None:
-        batch.columns["text_hash"] = [xxhash.xxh3_128_hexdigest(" ".join(text.split())) for text in batch.texts]
+        batch.columns["text_hash"] = [
+            xxhash.xxh3_128_hexdigest(" ".join(text.split())) for text in batch.texts
+        ]
 
     def decide(self, table: Table, verdicts: Verdicts) -> None:
         first: dict[str, int] = {}
@@ -34,7 +37,11 @@ class Exact(Step):
                 dropped.append(row)
                 kept.append(original)
         verdicts.drop(
-            np.asarray(dropped, np.int64), "same_text", value=1.0, threshold=1.0, other=np.asarray(kept, np.int64)
+            np.asarray(dropped, np.int64),
+            "same_text",
+            value=1.0,
+            threshold=1.0,
+            other=np.asarray(kept, np.int64),
         )
 
 
@@ -51,7 +58,9 @@ class Near(Step):
     bands: int = Field(14, ge=1, le=256)
     rows: int = Field(8, ge=1, le=64)
     shingle: int = Field(5, ge=1, le=50, description="units (words, or Chinese characters) in a row")
-    threshold: float = Field(0.7, gt=0, le=1, description="Jaccard similarity from which a text is a duplicate")
+    threshold: float = Field(
+        0.7, gt=0, le=1, description="Jaccard similarity from which a text is a duplicate"
+    )
 
     @model_validator(mode="after")
     def _size(self) -> Self:
@@ -97,4 +106,5 @@ def preference(table: Table) -> npt.NDArray[np.float64]:
     """How much a document is worth keeping among similar ones: length, less damage and repetition."""
     size = np.maximum(table.numbers("units"), table.numbers("characters") / 8).astype(np.float64)
     faults = 20 * table.numbers("damaged_share") + 2 * table.numbers("repeated_lines")
-    return np.round(np.log2(1 + size) - faults.astype(np.float64), 6)
+    worth: npt.NDArray[np.float64] = np.round(np.log2(1 + size) - faults.astype(np.float64), 6)
+    return worth

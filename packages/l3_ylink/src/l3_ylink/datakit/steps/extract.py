@@ -8,11 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ..documents.batch import Batch
-from ..purify.mojibake import repair
-from ..purify.personal import KINDS, Kind, mask
-from ..purify.unicode import normalise
+from l3_ylink.datakit.documents.batch import Batch
+from l3_ylink.datakit.purify.mojibake import repair
+from l3_ylink.datakit.purify.personal import KINDS, Kind, mask
+from l3_ylink.datakit.purify.unicode import normalise
+
 from .base import Check, Step, Table, Verdicts
+
+DEFAULT_KINDS: tuple[Kind, ...] = ("email", "identity", "card", "phone")
 
 
 class Extract(Step):
@@ -22,7 +25,9 @@ class Extract(Step):
     html: Literal["trafilatura", "visible"] = Field(
         "trafilatura", description="main text by trafilatura, or all visible text (ten times faster)"
     )
-    longest: int = Field(1_000_000, ge=1_000, description="characters; a longer document is divided at a line's end")
+    longest: int = Field(
+        1_000_000, ge=1_000, description="characters; a longer document is divided at a line's end"
+    )
 
     def measure(self, batch: Batch) -> None:
         batch.columns["error"] = [document.error or "" for document in batch.documents]
@@ -34,15 +39,17 @@ class Extract(Step):
             verdicts.drop(np.flatnonzero(errors == reason), reason)
 
     def checks(self, row: Mapping[str, Any]) -> list[Check]:
-        return [Check("extract", row["error"] or "readable", "error", row["error"], "is", "", not row["error"])]
+        return [
+            Check("extract", row["error"] or "readable", "error", row["error"], "is", "", not row["error"])
+        ]
 
 
 class Clean(Step):
     """Unicode policy and certain repairs of mojibake; a text that was right stays as it was."""
 
     step: Literal["clean"] = "clean"
-    narrow: bool = Field(True, description="full-width letters and digits become ASCII")
-    mojibake: bool = Field(True, description="repair UTF-8 that was read in another encoding")
+    narrow: bool = Field(default=True, description="full-width letters and digits become ASCII")
+    mojibake: bool = Field(default=True, description="repair UTF-8 that was read in another encoding")
 
     def transform(self, batch: Batch) -> None:
         texts = [normalise(text, narrow=self.narrow) for text in batch.texts]
@@ -58,7 +65,7 @@ class Clean(Step):
 
     def checks(self, row: Mapping[str, Any]) -> list[Check]:
         lines = row["mojibake_lines"]
-        return [Check("clean", "repaired_lines", "mojibake_lines", lines, "is", lines, True)]
+        return [Check("clean", "repaired_lines", "mojibake_lines", lines, "is", lines, held=True)]
 
 
 class Personal(Step):
@@ -67,7 +74,7 @@ class Personal(Step):
     ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset({"most"})
 
     step: Literal["personal"] = "personal"
-    kinds: list[Kind] = Field(default_factory=lambda: ["email", "identity", "card", "phone"], min_length=1)
+    kinds: list[Kind] = Field(default_factory=lambda: list(DEFAULT_KINDS), min_length=1)
     most: int | None = Field(None, ge=0, description="finds a document may have; unset: any number")
 
     def transform(self, batch: Batch) -> None:

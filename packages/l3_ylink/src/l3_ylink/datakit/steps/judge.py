@@ -8,11 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from ..documents.batch import Batch
-from ..purify.language import identify
-from ..quality.rules import BY_NAME, RULES, Kind, Rule, RuleSet, kind_of
-from ..quality.signals import measure
+from l3_ylink.datakit.documents.batch import Batch
+from l3_ylink.datakit.purify.language import identify
+from l3_ylink.datakit.quality.rules import BY_NAME, RULES, Kind, Rule, RuleSet, kind_of
+from l3_ylink.datakit.quality.signals import measure
+
 from .base import Check, Step, Table, Verdicts
+
+DEFAULT_RULES: tuple[RuleSet, ...] = ("damage", "gopher_quality", "gopher_repetition", "chinese")
 
 
 class Language(Step):
@@ -33,7 +36,9 @@ class Language(Step):
         languages = np.asarray(table.columns["language"], object)
         for language in sorted(set(languages.tolist())):
             if not self._wanted(language):
-                verdicts.drop(np.flatnonzero(verdicts.alive & (languages == language)), f"language_{language}")
+                verdicts.drop(
+                    np.flatnonzero(verdicts.alive & (languages == language)), f"language_{language}"
+                )
         scores = table.numbers("language_score")
         rows = np.flatnonzero(verdicts.alive & (scores < self.least_score))
         verdicts.drop(rows, "least_score", value=scores[rows], threshold=self.least_score)
@@ -44,9 +49,17 @@ class Language(Step):
     def checks(self, row: Mapping[str, Any]) -> list[Check]:
         language, score = row["language"], row["language_score"]
         return [
-            Check("language", "keep", "language", language, "in", ", ".join(self.keep), self._wanted(language)),
             Check(
-                "language", "least_score", "language_score", score, "min", self.least_score, score >= self.least_score
+                "language", "keep", "language", language, "in", ", ".join(self.keep), self._wanted(language)
+            ),
+            Check(
+                "language",
+                "least_score",
+                "language_score",
+                score,
+                "min",
+                self.least_score,
+                score >= self.least_score,
             ),
         ]
 
@@ -57,9 +70,7 @@ class Quality(Step):
     ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset({"rules", "thresholds"})
 
     step: Literal["quality"] = "quality"
-    rules: list[RuleSet] = Field(
-        default_factory=lambda: ["damage", "gopher_quality", "gopher_repetition", "chinese"], min_length=1
-    )
+    rules: list[RuleSet] = Field(default_factory=lambda: list(DEFAULT_RULES), min_length=1)
     thresholds: dict[Kind, dict[str, float | None]] = Field(
         default_factory=dict, description="rule -> bound instead of the published one; null switches it off"
     )
@@ -103,7 +114,9 @@ class Quality(Step):
             if threshold is not None:
                 value = row[rule.signal]
                 held = value >= threshold if rule.bound == "min" else value <= threshold
-                rows.append(Check("quality", rule.name, rule.signal, value, rule.bound, threshold, bool(held)))
+                rows.append(
+                    Check("quality", rule.name, rule.signal, value, rule.bound, threshold, bool(held))
+                )
         return rows
 
 

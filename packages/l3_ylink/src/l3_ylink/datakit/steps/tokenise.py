@@ -17,7 +17,9 @@ class Tokenise(Step):
     vocabulary: int | None = Field(None, ge=300, le=1_000_000, description="size of the vocabulary to train")
     tokenizer: Path | None = Field(None, description="a tokenizer.json, relative to the input folder")
     end: str = Field("<|endoftext|>", min_length=1, description="token that closes each document")
-    sample_bytes: int = Field(50_000_000, ge=1_000, description="text at most used for training the vocabulary")
+    sample_bytes: int = Field(
+        50_000_000, ge=1_000, description="text at most used for training the vocabulary"
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:

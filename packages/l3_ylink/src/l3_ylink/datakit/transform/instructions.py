@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import orjson
 import xxhash
 
-from ..._kit.problems import BadInput
-from ..purify.unicode import normalise
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.datakit.purify.unicode import normalise
 
 ROLES = {
     "system": "system",
@@ -25,6 +25,10 @@ ROLES = {
     "chatgpt": "assistant",
     "bot": "assistant",
 }
+
+
+class RowError(Exception):
+    """A row that cannot be used; the message is the reason that the rejects file names."""
 
 
 class Row(NamedTuple):
@@ -41,19 +45,20 @@ def read_instructions(path: Path, longest: int) -> Iterator[Row]:
     """The rows of a JSONL file, each valid or with a reason; a row that was there before is `duplicate`."""
     seen: set[str] = set()
     try:
-        stream = open(path, "rb")  # noqa: SIM115 (closed below, after the last row)
+        lines = path.read_bytes().splitlines()
     except OSError as error:
         raise BadInput("cannot read the instruction set", field=str(path), why=str(error)) from error
-    with stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            row = parse_row(line, str(number), longest)
-            mark = xxhash.xxh3_128_hexdigest(orjson.dumps(row.messages))
-            if not row.reason and mark in seen:
-                row = row._replace(messages=[], reason="duplicate", original=line.decode("utf-8", "replace").strip())
-            seen.add(mark)
-            yield row
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        row = parse_row(line, str(number), longest)
+        mark = xxhash.xxh3_128_hexdigest(orjson.dumps(row.messages))
+        if not row.reason and mark in seen:
+            row = row._replace(
+                messages=[], reason="duplicate", original=line.decode("utf-8", "replace").strip()
+            )
+        seen.add(mark)
+        yield row
 
 
 def parse_row(line: bytes, number: str, longest: int) -> Row:
@@ -69,7 +74,7 @@ def parse_row(line: bytes, number: str, longest: int) -> Row:
     try:
         turns = _turns(value)
         messages, merged = _ordered(turns)
-    except ValueError as error:
+    except RowError as error:
         return Row(mark, [], str(error), original)
     if sum(len(message["content"]) for message in messages) > longest:
         return Row(mark, [], "too long", original)
@@ -84,21 +89,24 @@ def _turns(value: dict[str, Any]) -> list[tuple[str, str]]:
     if "instruction" in value and "output" in value:
         parts = [value["instruction"], value.get("input") or ""]
         if not all(isinstance(part, str) for part in (*parts, value["output"])):
-            raise ValueError("a field is not text")
-        turns = [("user", "\n\n".join(part for part in parts if part.strip())), ("assistant", value["output"])]
+            raise RowError("a field is not text")
+        turns = [
+            ("user", "\n\n".join(part for part in parts if part.strip())),
+            ("assistant", value["output"]),
+        ]
         system = value.get("system")
         return [("system", system), *turns] if isinstance(system, str) and system.strip() else turns
-    raise ValueError("unknown form")
+    raise RowError("unknown form")
 
 
 def _turn(turn: Any, role: str, content: str) -> tuple[str, str]:
     if not isinstance(turn, dict):
-        raise ValueError("a turn is not an object")
+        raise RowError("a turn is not an object")
     name, text = turn.get(role), turn.get(content)
     if name not in ROLES:
-        raise ValueError("unknown role")
+        raise RowError("unknown role")
     if not isinstance(text, str):
-        raise ValueError("a field is not text")
+        raise RowError("a field is not text")
     return ROLES[name], text
 
 
@@ -108,9 +116,9 @@ def _ordered(turns: list[tuple[str, str]]) -> tuple[list[dict[str, str]], bool]:
     for role, text in turns:
         content = normalise(text, narrow=False).strip()
         if not content:
-            raise ValueError("empty message")
+            raise RowError("empty message")
         if role == "system" and messages:
-            raise ValueError("system message not first")
+            raise RowError("system message not first")
         if messages and messages[-1]["role"] == role:
             messages[-1]["content"] += "\n\n" + content
             merged = True
@@ -118,5 +126,5 @@ def _ordered(turns: list[tuple[str, str]]) -> tuple[list[dict[str, str]], bool]:
             messages.append({"role": role, "content": content})
     talk = [message["role"] for message in messages if message["role"] != "system"]
     if not talk or talk[0] != "user" or talk[-1] != "assistant":
-        raise ValueError("does not begin with a user and end with an assistant")
+        raise RowError("does not begin with a user and end with an assistant")
     return messages, merged

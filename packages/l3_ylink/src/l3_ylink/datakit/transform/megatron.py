@@ -17,12 +17,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..._kit.problems import BadInput
-from ..documents.store import write_whole
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.datakit.documents.store import write_whole
 
 MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
-TYPES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 6: np.float64, 7: np.float32, 8: np.uint16}
+TYPES = {
+    1: np.uint8,
+    2: np.int8,
+    3: np.int16,
+    4: np.int32,
+    5: np.int64,
+    6: np.float64,
+    7: np.float32,
+    8: np.uint16,
+}
 CODES = {np.dtype(kind): code for code, kind in TYPES.items()}
 SMALL_VOCABULARY = 65_500
 HEADER = struct.Struct("<9sQBQQ")

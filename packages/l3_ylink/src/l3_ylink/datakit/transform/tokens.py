@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..._kit.documents import digest_of_file
-from ..._kit.files import atomic_write
-from ..._kit.problems import BadInput
-from ..documents.store import BlockStore, Signals, disk, write_whole
-from ..steps.tokenise import Tokenise
+from l3_ylink._kit.documents import digest_of_file
+from l3_ylink._kit.files import atomic_write
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.datakit.documents.store import BlockStore, Signals, disk, write_whole
+from l3_ylink.datakit.steps.tokenise import Tokenise
+
 from .megatron import token_type
 
 TOKENIZER = "tokenizer.json"
@@ -127,7 +128,9 @@ def tokenise_part(out: Path, store: BlockStore, number: int, rows: list[int], ke
     def write(neighbour: Path) -> None:
         with open(neighbour, "wb") as stream:
             for start in range(0, len(texts), TEXTS_AT_ONCE):
-                for encoding in tokenizer.encode_batch_fast(texts[start : start + TEXTS_AT_ONCE], add_special_tokens=False):
+                for encoding in tokenizer.encode_batch_fast(
+                    texts[start : start + TEXTS_AT_ONCE], add_special_tokens=False
+                ):
                     tokens = np.asarray([*encoding.ids, end], dtype)
                     tokens.tofile(stream)
                     lengths.append(len(tokens))
