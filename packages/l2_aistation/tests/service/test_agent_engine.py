@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from l2_aistation._kit.problems import BadInput, Unavailable
-from l2_aistation.agent import run
+from l2_aistation._kit.problems import Unavailable
 from l2_aistation.backends.agent import AgentEngine
 from l2_aistation.broker import Broker, program
-from l2_aistation.core.events import EndTasks, NodeSeen, TaskExited, TasksEnded, TaskStarted
-from l2_aistation.settings import Settings
 from l2_aistation.supervisor import processes
-from l2_aistation.testing import SLEEP, EngineConformance, EngineLab, Recorder, alive, start
+from l2_aistation.testing import EngineConformance, EngineLab
 
 
 def a_broker_program() -> str | None:

@@ -18,8 +18,9 @@ PREIMPORT = "OGAI_PREIMPORT"
 """Names modules, separated by commas, that a fork server imports before ranks start."""
 
 PER_RANK = frozenset({
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT",
-    "OGAI_JOB", "OGAI_ATTEMPT", "OGAI_PROGRESS", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR",
+    "MASTER_PORT", "OGAI_JOB", "OGAI_ATTEMPT", "OGAI_PROGRESS", "CUDA_VISIBLE_DEVICES",
+    "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
 })  # fmt: skip
 """What may differ between ranks and attempts that one fork server serves."""
 

@@ -1,0 +1,70 @@
+"""Faults without an error text: they show in the loss and the step time that a program prints."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from statistics import median
+
+_MENTIONS = ("iteration", "step", "loss")
+_LOSS = re.compile(r"\b(?:lm )?loss['\"]?\s*[:=]\s*([-+]?\d+\.?\d*(?:[eE][-+]?\d+)?)")
+_STEP_TIME = re.compile(
+    r"(?:elapsed time per iteration|step[ _]time)[^:=]*[:=]\s*(\d+\.?\d*(?:[eE][-+]?\d+)?)"
+)
+
+_SPIKE_FACTOR = 1.3
+_SLOWER_FACTOR = 1.04
+_STEADY_SPREAD = 1.02
+_FEWEST = 5
+
+
+class Series:
+    """Collects what a stream prints each step and finds a spike or a lasting slow-down."""
+
+    def __init__(self) -> None:
+        self._losses: deque[tuple[float, str]] = deque(maxlen=64)
+        self._times: deque[tuple[float, str]] = deque(maxlen=64)
+        self._spike: str | None = None
+        self._slow: str | None = None
+
+    def read(self, lines: Iterable[str]) -> None:
+        """Takes in lines; those that print no number are passed over."""
+        for line in lines:
+            if not any(word in line for word in _MENTIONS):
+                continue
+            if found := _LOSS.search(line):
+                self._losses.append((float(found[1]), line))
+                self._spike = self._spike or self._spiked()
+            if found := _STEP_TIME.search(line):
+                self._times.append((float(found[1]), line))
+                self._slow = self._slow or self._slower()
+
+    def _spiked(self) -> str | None:
+        """Two values in a row far above the band of those before."""
+        if len(self._losses) < 4:
+            return None
+        *before, first, second = self._losses
+        band = [value for value, _line in before[-20:]]
+        limit = max(band) + (_SPIKE_FACTOR - 1) * max(median(band), 0.0)
+        settled = max(band) <= 2 * median(band)  # the first steps of a training fall steeply
+        return first[1] if settled and median(band) > 0 and min(first[0], second[0]) > limit else None
+
+    def _slower(self) -> str | None:
+        """The last steps all slower than a steady beginning."""
+        if len(self._times) < _FEWEST:
+            return None
+        values = [value for value, _line in self._times]
+        third = max(2, len(values) // 3)
+        early, late = values[:third], values[-third:]
+        steady = max(early) <= _STEADY_SPREAD * min(early)
+        return self._times[-third][1] if steady and min(late) > _SLOWER_FACTOR * max(early) else None
+
+    def findings(self) -> list[tuple[str, int, str]]:
+        """Label, weight and the line where it began."""
+        found = []
+        if self._spike is not None:
+            found.append(("loss_spike", 75, self._spike))
+        if self._slow is not None:
+            found.append(("straggler", 15, self._slow))
+        return found

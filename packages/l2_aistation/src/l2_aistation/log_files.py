@@ -1,0 +1,44 @@
+"""Diagnosis of log files: any size, any encoding, no service needed."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from ._kit.problems import BadInput
+from .core.diagnosis import Diagnosis, Stream, diagnose_lines
+
+_MOST_OF_A_LINE = 64 * 1024
+
+
+def diagnose(paths: Sequence[Path | str]) -> Diagnosis:
+    """Names the first cause in the logs of ranks and kernels, or "unknown".
+
+    Files are read as streams, so memory does not grow with them; bytes that are no UTF-8 are
+    replaced; `.gz` is unpacked.  `BadInput` names a file that cannot be read.
+    """
+    if not paths:
+        raise BadInput(
+            "no file is given", field="files", do="give the logs of the ranks, and dmesg where you have it"
+        )
+    return diagnose_lines([Stream(Path(path).name, _lines(Path(path))) for path in paths])
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with _opened(path) as stream:
+            while raw := stream.readline(_MOST_OF_A_LINE):
+                yield raw.decode("utf-8", "replace").rstrip("\r\n")
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput(
+            f"cannot be read: {reason}", field=str(path), do="check the path and its rights"
+        ) from error
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]  # a GzipFile reads as one
+    return open(path, "rb")
