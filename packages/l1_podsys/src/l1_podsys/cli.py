@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 import yaml
+from pydantic import BaseModel
 
 from . import __version__
 from ._kit import logs
@@ -49,7 +50,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def common(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version"),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="print the version"
+    ),
 ) -> None:
     pass
 
@@ -156,7 +159,8 @@ def apply(
         show_json(result | {"failures": done.failures()})
     else:
         out.print(
-            f"{result['changed']} changed, {result['unchanged']} unchanged, {result['failed']} failed; run {done.id}",
+            f"{result['changed']} changed, {result['unchanged']} unchanged, {result['failed']} failed; "
+            f"run {done.id}",
             markup=False,
         )
         for host in done.plan.unreachable:
@@ -168,7 +172,9 @@ def apply(
 @app.command()
 def verify(
     inventory: Path = typer.Argument(Path("inventory.yaml"), help="inventory file"),
-    out_file: Path = typer.Option(Path("cluster-report.json"), "--out", help="the cluster-report/v1 to write"),
+    out_file: Path = typer.Option(
+        Path("cluster-report.json"), "--out", help="the cluster-report/v1 to write"
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Measure each host and the network between them; write the cluster report.  Changes nothing."""
@@ -185,7 +191,10 @@ def verify(
 
 
 def _show_checks(report: Any) -> None:
-    rows = [check.model_dump() | {"between": f"{check.node or ''}{' - ' + check.peer if check.peer else ''}"} for check in report.checks]
+    rows = [
+        check.model_dump() | {"between": f"{check.node or ''}{' - ' + check.peer if check.peer else ''}"}
+        for check in report.checks
+    ]
     show(rows, ("name", "between", "value", "unit", "expected", "verdict"), as_json=False)
     counts: dict[str, int] = {}
     for check in report.checks:
@@ -206,7 +215,9 @@ def report(cluster: str = typer.Argument(help="the cluster's name"), as_json: bo
 
 @app.command()
 def diagnose(
-    files: list[Path] = typer.Argument(help="logs and outputs: dmesg, lspci -vvv, nvidia-smi -q, nccl-tests …; - is stdin"),
+    files: list[Path] = typer.Argument(
+        help="logs and outputs: dmesg, lspci -vvv, nvidia-smi -q, nccl-tests …; - is stdin"
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Find the field's named faults in logs and outputs of tools.  Exit code 1 when one is found."""
@@ -253,7 +264,10 @@ def compat(
     if as_json:
         show_json({"fits": True, "stack": answer})
     else:
-        rows = [{"component": k, "version": v, "from": "given" if k in values else "table"} for k, v in answer.items()]
+        rows = [
+            {"component": k, "version": v, "from": "given" if k in values else "table"}
+            for k, v in answer.items()
+        ]
         show(rows, ("component", "version", "from"), as_json=False)
 
 
@@ -266,7 +280,9 @@ def _pair(word: str) -> tuple[str, str]:
 
 @app.command()
 def bundle(
-    packages: list[str] = typer.Option(["prometheus-node-exporter"], "--package", help="Debian package; repeat it"),
+    packages: list[str] = typer.Option(
+        ["prometheus-node-exporter"], "--package", help="Debian package; repeat it"
+    ),
     suite: str = typer.Option("bookworm", "--suite", help="Debian release of the hosts"),
     out_folder: Path | None = typer.Option(None, "--out", help="folder (default: in the cache)"),
     as_json: bool = JSON,
@@ -306,13 +322,20 @@ def forget(
 
 
 @app.command()
-def schema(name: str | None = typer.Argument(None, help="cluster-report, inventory, profile or plan")) -> None:
+def schema(
+    name: str | None = typer.Argument(None, help="cluster-report, inventory, profile or plan"),
+) -> None:
     """Print JSON Schemas: of the document that this layer owns, and of its input files."""
     from .core.inventory import Inventory
     from .core.planning import Plan, Profile
     from .documents import ClusterReport
 
-    models = {"cluster-report": ClusterReport, "inventory": Inventory, "profile": Profile, "plan": Plan}
+    models: dict[str, type[BaseModel]] = {
+        "cluster-report": ClusterReport,
+        "inventory": Inventory,
+        "profile": Profile,
+        "plan": Plan,
+    }
     if name is None:
         show_json({key: yaml.safe_load(json_schema(model)) for key, model in models.items()})
     elif name in models:
@@ -333,7 +356,10 @@ def serve(
 
     settings = Settings.load()
     web = create_app(settings)
-    err.print(f"podsys on http://{host}:{port}/ (operator's token: {web.state.shell.tokens.admin_file})", markup=False)
+    err.print(
+        f"podsys on http://{host}:{port}/ (operator's token: {web.state.shell.tokens.admin_file})",
+        markup=False,
+    )
     uvicorn.run(web, host=host, port=port, log_level="warning")
 
 
@@ -382,4 +408,3 @@ def _progress(quiet: bool) -> Any:
             yield status.update
 
     return shown()
-

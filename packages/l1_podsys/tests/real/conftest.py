@@ -19,11 +19,19 @@ import pytest
 
 PROGRAMS = ("systemd-nspawn", "mmdebstrap", "ip", "ssh", "ssh-keygen", "mount")
 PACKAGES = "systemd,systemd-sysv,dbus,openssh-server,python3,iproute2,sudo,tzdata"
-MASKED = (
-    "systemd-udevd.service systemd-udev-trigger.service systemd-logind.service console-getty.service "
-    "apt-daily.timer apt-daily-upgrade.timer systemd-networkd-wait-online.service e2scrub_all.timer "
-    "fstrim.timer dpkg-db-backup.timer systemd-journal-flush.service"
-).split()
+MASKED = [
+    "systemd-udevd.service",
+    "systemd-udev-trigger.service",
+    "systemd-logind.service",
+    "console-getty.service",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "systemd-networkd-wait-online.service",
+    "e2scrub_all.timer",
+    "fstrim.timer",
+    "dpkg-db-backup.timer",
+    "systemd-journal-flush.service",
+]
 COUNT = 3
 
 
@@ -36,7 +44,10 @@ def call(*words: str | Path, check: bool = True) -> str:
 
 def cached_root() -> Path:
     """The tarball of the hosts' root, built on first use."""
-    cache = os.environ.get("OGAI_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ogai"
+    cache = (
+        os.environ.get("OGAI_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ogai"
+    )
     tarball = Path(cache) / "images" / "podsys-test-bookworm.tar"
     if not tarball.exists():
         tarball.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +112,21 @@ class Hosts:
         address = f"10.72.{self.number}.{11 + index}"
         space, fabric = f"{self.name}-{index}", f"{self.name}-fabric"
         call("ip", "netns", "add", space)
-        call("ip", "-n", space, "link", "add", "mgmt0", "type", "veth", "peer", "name", f"p{index}", "netns", fabric)
+        call(
+            "ip",
+            "-n",
+            space,
+            "link",
+            "add",
+            "mgmt0",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            f"p{index}",
+            "netns",
+            fabric,
+        )
         call("ip", "-n", fabric, "link", "set", f"p{index}", "master", "br0", "up")
         call("ip", "-n", space, "address", "add", f"{address}/24", "dev", "mgmt0")
         call("ip", "-n", space, "link", "set", "mgmt0", "up")
@@ -120,13 +145,24 @@ class Hosts:
             command += ["--timezone=off", "--link-journal=no", "--console=pipe", f"--machine={space}"]
             command += [f"--network-namespace-path=/run/netns/{space}", f"--directory={merged}"]
             self.processes.append(
-                subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
             )
         self.addresses.append(address)
 
     def ssh(self, index: int, command: str, check: bool = True) -> str:
         options = ["-o", "StrictHostKeyChecking=accept-new", "-o", f"UserKnownHostsFile={self.folder}/known"]
-        options += ["-o", "BatchMode=yes", "-o", "ConnectTimeout=2", "-o", "LogLevel=ERROR", "-i", str(self.key)]
+        options += [
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ConnectTimeout=2",
+            "-o",
+            "LogLevel=ERROR",
+            "-i",
+            str(self.key),
+        ]
         return call("ssh", *options, f"root@{self.addresses[index]}", command, check=check)
 
     def _wait(self, address: str) -> None:

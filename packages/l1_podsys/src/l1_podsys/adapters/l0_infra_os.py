@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._kit.problems import Unavailable
+from l1_podsys._kit.problems import Unavailable
 
 
 class InfraOsNodes:

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from .._kit.documents import Part, digest_of_file, read_json, validated
-from .._kit.files import atomic_write, locked
-from .._kit.problems import BadInput, Failed, Unavailable
-from ..core.planning.resources import Deb
+from l1_podsys._kit.documents import Part, digest_of_file, read_json, validated
+from l1_podsys._kit.files import atomic_write, locked
+from l1_podsys._kit.problems import BadInput, Failed, Unavailable
+from l1_podsys.core.planning.resources import Deb
+
 from .folders import dump
 
 INDEX, SUMS = "bundle.json", "SHA256SUMS"
@@ -48,7 +49,9 @@ class BundleIndex(Part):
 def open_bundle(folder: Path) -> BundleIndex:
     """The index of a bundle after every checksum was checked; `BadInput` names the first bad file."""
     if not (folder / SUMS).is_file():
-        raise BadInput("is no bundle: there is no SHA256SUMS", field=str(folder), do="make one: podsys bundle")
+        raise BadInput(
+            "is no bundle: there is no SHA256SUMS", field=str(folder), do="make one: podsys bundle"
+        )
     for line in (folder / SUMS).read_text("utf-8").splitlines():
         digest, _, name = line.partition("  ")
         path = folder / name
@@ -63,7 +66,7 @@ def open_bundle(folder: Path) -> BundleIndex:
     listed = {line.partition("  ")[2] for line in (folder / SUMS).read_text("utf-8").splitlines()}
     missing = {deb.file for deb in index.debs} | {INDEX}
     if missing - listed:
-        raise BadInput(f"SHA256SUMS does not cover {sorted(missing - listed)[0]}", field=str(folder))
+        raise BadInput(f"SHA256SUMS does not cover {min(missing - listed)}", field=str(folder))
     return index
 
 

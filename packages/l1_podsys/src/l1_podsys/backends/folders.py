@@ -10,19 +10,23 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .._kit.documents import read_json, validated
-from .._kit.files import atomic_write
-from .._kit.problems import Conflict, NotFound
-from ..core.inventory import Inventory, parse, to_yaml
-from ..core.planning import PairState, Plan, RunEvent, fold
-from ..core.planning.run_states import RunStates
-from ..documents import ClusterReport
+from l1_podsys._kit.documents import read_json, validated
+from l1_podsys._kit.files import atomic_write
+from l1_podsys._kit.problems import Conflict, NotFound
+from l1_podsys.core.inventory import Inventory, parse, to_yaml
+from l1_podsys.core.planning import PairState, Plan, RunEvent, fold
+from l1_podsys.core.planning.run_states import RunStates
+from l1_podsys.documents import ClusterReport
+
+CLUSTER_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+RUN_NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
 
 
 class Run:
@@ -50,7 +54,9 @@ class Run:
         """The states of its pairs, and how it ended."""
         return fold(self.plan.pairs(), self.events())
 
-    def append(self, event: str, host: str | None = None, role: str | None = None, detail: str = "") -> RunEvent:
+    def append(
+        self, event: str, host: str | None = None, role: str | None = None, detail: str = ""
+    ) -> RunEvent:
         """Writes one event and waits until it is on disk.  Only the holder of `alone` may write."""
         with open(self.folder / "events.jsonl", "ab+") as stream:
             if self._written is None:
@@ -140,6 +146,10 @@ class ClusterFolder:
         """The inventory that was last planned."""
         return parse((self.folder / "inventory.yaml").read_text("utf-8"))
 
+    def seen_by(self, tenant: str | None) -> bool:
+        """Whether a tenant may see this cluster; an operator (None) sees all."""
+        return tenant is None or self.inventory().tenant == tenant
+
     def save_plan(self, plan: Plan) -> None:
         """Keeps the newest plan."""
         atomic_write(self.folder / "plan.json", dump(plan.as_json()))
@@ -166,9 +176,9 @@ class ClusterFolder:
 
     def run(self, run_id: str) -> Run:
         """One run by its id."""
-        for run in self.runs():
-            if run.id == run_id:
-                return run
+        run = Run(self.folder / "runs" / run_id)
+        if RUN_NAME.fullmatch(run_id) and (run.folder / "plan.json").exists():
+            return run
         raise NotFound(f"no run {run_id!r}")
 
     def summary(self) -> dict[str, Any]:
@@ -218,8 +228,9 @@ class StateFolder:
 
     def known(self, name: str, tenant: str | None) -> ClusterFolder:
         """A known cluster that `tenant` may see (None: an operator); else `NotFound`."""
-        for cluster in self.clusters():
-            if cluster.name == name and (tenant is None or cluster.inventory().tenant == tenant):
+        if CLUSTER_NAME.fullmatch(name):
+            cluster = self.cluster(name)
+            if (cluster.folder / "inventory.yaml").exists() and cluster.seen_by(tenant):
                 return cluster
         raise NotFound(f"no cluster {name!r}")
 

@@ -2,8 +2,12 @@
 
 `main(request)` prints one JSON line.  The request names what the plan needs to know (files, units,
 packages, users, kernel settings); the general facts are always given.  The file must run on any
-Python from 3.6 on, so it uses no newer syntax, and it limits its own CPU time.
+Python from 3.7 on, so it uses no newer syntax, and it limits its own CPU time.
 """
+
+# ruff: noqa: PTH110, PTH113, PTH114, PTH115, PTH116, PTH119, PTH207, UP035
+
+from __future__ import annotations
 
 import fcntl
 import glob
@@ -20,13 +24,16 @@ import struct
 import subprocess
 import sys
 import time
+from typing import Any, Dict
+
+Row = Dict[str, Any]  # noqa: UP006 (evaluated at run time, on old Pythons too)
 
 SCHEMA = "podsys.facts/v1"
 MOST_TEXT = 16384
 ACS_CONTROL_BITS = 0x7F
 
 
-def read(path, default=""):
+def read(path: str, default: str = "") -> str:
     """The text of a small file, or the default where it cannot be read."""
     try:
         with open(path, "rb") as stream:
@@ -35,18 +42,24 @@ def read(path, default=""):
         return default
 
 
-def number(text, default=None):
-    """An integer out of a text such as "16", else the default."""
+def number(text: str) -> int | None:
+    """An integer out of a text such as "16", or None."""
     try:
         return int(text)
     except ValueError:
-        return default
+        return None
+
+
+def count(text: str) -> int:
+    """An integer out of a text, 0 where there is none."""
+    return number(text) or 0
 
 
 # ---- what the host is
 
 
-def operating_system():
+def operating_system() -> Row:
+    """From os-release."""
     values = {}
     for line in read("/etc/os-release").splitlines():
         name, _, value = line.partition("=")
@@ -58,15 +71,17 @@ def operating_system():
     }
 
 
-def boot_options():
+def boot_options() -> list[str]:
     """The boot options that tuning is about; others may hold secrets and stay where they are."""
+    known: tuple[str, ...]
     known = ("iommu", "intel_iommu", "amd_iommu", "pci", "hugepages", "hugepagesz", "mitigations")
     known += ("default_hugepagesz", "isolcpus", "nohz_full", "processor.max_cstate", "pcie_aspm")
     known += ("intel_idle.max_cstate", "numa_balancing", "transparent_hugepage")
     return [word for word in read("/proc/cmdline").split() if word.partition("=")[0] in known]
 
 
-def processor():
+def processor() -> Row:
+    """Cores that may be used, and NUMA nodes."""
     models = [line for line in read("/proc/cpuinfo").splitlines() if line.startswith("model name")]
     return {
         "cores": len(os.sched_getaffinity(0)),
@@ -75,11 +90,12 @@ def processor():
     }
 
 
-def memory():
+def memory() -> Row:
+    """Bytes of memory and swap, huge pages."""
     values = {}
     for line in read("/proc/meminfo").splitlines():
         name, _, rest = line.partition(":")
-        values[name] = number(rest.split()[0], 0) if rest.split() else 0
+        values[name] = count(rest.split()[0]) if rest.split() else 0
     return {
         "total_bytes": values.get("MemTotal", 0) * 1024,
         "huge_pages": values.get("HugePages_Total", 0),
@@ -87,7 +103,7 @@ def memory():
     }
 
 
-def address_of(name):
+def address_of(name: str) -> str | None:
     """The IPv4 address of an interface, or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -97,7 +113,8 @@ def address_of(name):
     return socket.inet_ntoa(answer[20:24])
 
 
-def interfaces():
+def interfaces() -> list[Row]:
+    """Network interfaces but the loopback."""
     rows = []
     for folder in sorted(glob.glob("/sys/class/net/*")):
         name = os.path.basename(folder)
@@ -116,7 +133,8 @@ def interfaces():
     return rows
 
 
-def disks():
+def disks() -> list[Row]:
+    """Block devices that hold data."""
     rows = []
     for folder in sorted(glob.glob("/sys/block/*")):
         name = os.path.basename(folder)
@@ -125,7 +143,7 @@ def disks():
         rows.append(
             {
                 "name": name,
-                "size_bytes": (number(read(folder + "/size"), 0) or 0) * 512,
+                "size_bytes": count(read(folder + "/size")) * 512,
                 "rotational": read(folder + "/queue/rotational") == "1",
             }
         )
@@ -135,9 +153,9 @@ def disks():
 # ---- PCI Express, from the configuration space that sysfs shows (PCI Express Base Specification)
 
 
-def pci_config(data):
+def pci_config(data: bytes) -> Row:
     """The bits of one device's configuration space that decide bandwidth; {} where it is too short."""
-    found = {}
+    found: Row = {}
     if len(data) < 64:
         return found
     place, seen = data[0x34] & 0xFC, 0
@@ -159,7 +177,7 @@ def pci_config(data):
     return found
 
 
-def pci_devices():
+def pci_devices() -> list[Row]:
     """Accelerators, NVSwitches, network adapters and bridges: what tuning and diagnosis ask about."""
     rows = []
     for folder in sorted(glob.glob("/sys/bus/pci/devices/*")):
@@ -190,20 +208,19 @@ def pci_devices():
     return rows
 
 
-def nvidia():
+def nvidia() -> Row:
     """Driver, its flavour and the GPUs, from /proc; {} where no NVIDIA driver is loaded."""
     text = read("/proc/driver/nvidia/version")
     if not text:
         return {}
     words = text.splitlines()[0].split()
     version = next((word for word in words if word[0].isdigit() and "." in word), "")
-    gpus = []
+    gpus: list[Row] = []
     for folder in sorted(glob.glob("/proc/driver/nvidia/gpus/*")):
-        values = dict(
-            (part.strip() for part in line.split(":", 1))
-            for line in read(folder + "/information").splitlines()
-            if ":" in line
-        )
+        values = {}
+        for line in read(folder + "/information").splitlines():
+            name, _, value = line.partition(":")
+            values[name.strip()] = value.strip()
         gpus.append({"pci": os.path.basename(folder), "model": values.get("Model", "NVIDIA GPU")})
     memory_rows = {}
     listing = output(
@@ -211,29 +228,28 @@ def nvidia():
     )
     for line in listing.splitlines():
         bus, _, mebibytes = line.partition(",")
-        memory_rows[bus.strip().lower()[-12:]] = (number(mebibytes.strip(), 0) or 0) * 1048576
+        memory_rows[bus.strip().lower()[-12:]] = count(mebibytes.strip()) * 1048576
     for gpu in gpus:
         gpu["memory_bytes"] = memory_rows.get(gpu["pci"].lower()[-12:], 0)
     flavour = "open" if "Open Kernel Module" in text else "proprietary"
     return {"driver": version, "flavour": flavour, "gpus": gpus}
 
 
-def infiniband():
-    rows = []
-    for port in sorted(glob.glob("/sys/class/infiniband/*/ports/*")):
-        rows.append(
-            {
-                "device": port.split("/")[4],
-                "port": number(os.path.basename(port)),
-                "state": read(port + "/state"),
-                "rate": read(port + "/rate"),
-                "link_layer": read(port + "/link_layer"),
-            }
-        )
-    return rows
+def infiniband() -> list[Row]:
+    """Ports of RDMA devices."""
+    return [
+        {
+            "device": port.split("/")[4],
+            "port": number(os.path.basename(port)),
+            "state": read(port + "/state"),
+            "rate": read(port + "/rate"),
+            "link_layer": read(port + "/link_layer"),
+        }
+        for port in sorted(glob.glob("/sys/class/infiniband/*/ports/*"))
+    ]
 
 
-def output(command, seconds):
+def output(command: list[str], seconds: float) -> str:
     """What a command prints, or nothing where it is absent, fails or takes too long."""
     try:
         done = subprocess.run(
@@ -252,7 +268,8 @@ def output(command, seconds):
 # ---- what the plan asks about
 
 
-def owner_of(status):
+def owner_of(status: os.stat_result) -> tuple[str, str]:
+    """Names of user and group, numbers where they have none."""
     try:
         user = pwd.getpwuid(status.st_uid).pw_name
     except KeyError:
@@ -264,7 +281,7 @@ def owner_of(status):
     return user, group
 
 
-def file_state(path, wanted, key):
+def file_state(path: str, wanted: Row, key: bytes) -> Row:
     """Digest, mode and owner of a file; its text too where it differs and is no secret."""
     try:
         status = os.lstat(path)
@@ -280,7 +297,7 @@ def file_state(path, wanted, key):
     user, group = owner_of(status)
     state = {
         "kind": "file",
-        "mode": "%04o" % (status.st_mode & 0o7777),
+        "mode": f"{status.st_mode & 0o7777:04o}",
         "owner": user,
         "group": group,
     }
@@ -299,18 +316,22 @@ def file_state(path, wanted, key):
     return state
 
 
-def kernel_setting(name):
+def kernel_setting(name: str) -> Row:
+    """Value of a sysctl, and whether it can be set here."""
     path = "/proc/sys/" + name.replace(".", "/")
-    value = read(path, None)
+    value = read(path, "\0")
+    if value == "\0":
+        return {"value": None, "settable": False}
     try:
         read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     except OSError:
         read_only = True
-    settable = value is not None and not read_only and bool(os.stat(path).st_mode & 0o200)
-    return {"value": None if value is None else " ".join(value.split()), "settable": settable}
+    settable = not read_only and bool(os.stat(path).st_mode & 0o200)
+    return {"value": " ".join(value.split()), "settable": settable}
 
 
-def user_state(name):
+def user_state(name: str) -> Row | None:
+    """An account with its groups."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -325,7 +346,7 @@ def user_state(name):
     }
 
 
-def packages(names):
+def packages(names: list[str]) -> dict[str, str]:
     """Installed versions of the named Debian packages; absent ones are left out."""
     wanted, found = set(names), {}
     for stanza in read_status().split("\n\n"):
@@ -339,7 +360,8 @@ def packages(names):
     return found
 
 
-def read_status():
+def read_status() -> str:
+    """dpkg's own list of packages."""
     try:
         with open("/var/lib/dpkg/status", "rb") as stream:
             return stream.read().decode("utf-8", "replace").strip()
@@ -347,24 +369,24 @@ def read_status():
         return ""
 
 
-def units(names):
+def units(names: list[str]) -> dict[str, Row]:
     """State of systemd units; of those that are not active also the newest lines of their log."""
     if not names:
         return {}
     asked = ["Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "NRestarts"]
-    text = output(["systemctl", "show", "-p", ",".join(asked)] + sorted(names), 10)
+    text = output(["systemctl", "show", "-p", ",".join(asked), *sorted(names)], 10)
     found = {}
     for stanza in text.strip().split("\n\n"):
         fields = dict(line.split("=", 1) for line in stanza.splitlines() if "=" in line)
         if "Id" not in fields:
             continue
-        row = {
+        row: Row = {
             "load": fields.get("LoadState", ""),
             "active": fields.get("ActiveState", ""),
             "sub": fields.get("SubState", ""),
             "enabled": fields.get("UnitFileState", ""),
             "result": fields.get("Result", ""),
-            "restarts": number(fields.get("NRestarts", ""), 0),
+            "restarts": count(fields.get("NRestarts", "")),
         }
         if row["load"] == "loaded" and row["active"] != "active":
             command = ["journalctl", "-q", "-u", fields["Id"], "-n", "5", "-o", "cat", "--no-pager"]
@@ -373,7 +395,7 @@ def units(names):
     return found
 
 
-def mount_of(path):
+def mount_of(path: str) -> Row | None:
     """File system and free space behind a path; None where the path is absent."""
     try:
         space = os.statvfs(path)
@@ -393,33 +415,29 @@ def mount_of(path):
     }
 
 
-def answer(request):
+def answer(request: Row) -> Row:
+    """What the request asks."""
     key = bytes.fromhex(request.get("key", ""))
-    store = request.get("artefact_dir", "")
     return {
-        "files": {
-            path: file_state(path, wanted, key) for path, wanted in request.get("files", {}).items()
-        },
+        "files": {path: file_state(path, wanted, key) for path, wanted in request.get("files", {}).items()},
         "sysctl": {name: kernel_setting(name) for name in request.get("sysctl", [])},
         "users": {name: user_state(name) for name in request.get("users", [])},
         "packages": packages(request.get("packages", [])),
         "units": units(request.get("units", [])),
-        "artefacts": sorted(
-            name for name in request.get("artefacts", []) if os.path.isfile(os.path.join(store, name))
-        ),
         "mounts": {path: mount_of(path) for path in request.get("mounts", [])},
         "programs": {path: os.access(path, os.X_OK) for path in request.get("programs", [])},
     }
 
 
-def kernel_log():
+def kernel_log() -> list[str]:
     """Lines of the kernel's log that name a device fault; bounded."""
     words = ("NVRM", "Xid", "AER", "nvidia-peermem", "Surprise Down", "SXid")
     lines = [line for line in output(["dmesg"], 3).splitlines() if any(word in line for word in words)]
     return lines[-200:]
 
 
-def main(text):
+def main(text: str) -> None:
+    """Prints the facts as one JSON line."""
     resource.setrlimit(resource.RLIMIT_CPU, (20, 25))
     request = json.loads(text)
     started = time.time()

@@ -5,6 +5,10 @@ verification.  Rates of CPU and memory are per second of CPU time: neighbours th
 do not change them.  Nothing is left behind.
 """
 
+# ruff: noqa: UP035
+
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -14,12 +18,14 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any, Callable, Dict
 
-LISTENERS = {}
+Order = Dict[str, Any]  # noqa: UP006 (evaluated at run time, on old Pythons too)
+LISTENERS: dict[int, socket.socket] = {}
 BLOCK = 1 << 17
 
 
-def cpu(order):
+def cpu(order: Order) -> Order:
     """SHA-256 of one core, in MB (10^6 bytes) per CPU second: fixed work, best of `rounds`."""
     data, rates = b"\x5a" * (1 << 20), []
     hashlib.sha256(data).digest()
@@ -32,7 +38,7 @@ def cpu(order):
     return {"mb_per_s": max(rates), "rounds": rates}
 
 
-def memory(order):
+def memory(order: Order) -> Order:
     """Copying of one core, in GB (10^9 bytes read and written) per CPU second, beyond the caches."""
     size = order.get("bytes", 64 << 20)
     source, target, rates = bytearray(size), bytearray(size), []
@@ -45,9 +51,10 @@ def memory(order):
     return {"gb_per_s": max(rates), "rounds": rates}
 
 
-def disk(order):
+def disk(order: Order) -> Order:
     """Sequential write with fsync and the latency of a small fsynced write, in the given folder."""
-    size, folder = order.get("bytes", 16 << 20), order.get("folder", "/var/tmp")
+    size = order.get("bytes", 16 << 20)
+    folder = order.get("folder", "/var/tmp")  # noqa: S108 (a random name in it)
     with tempfile.TemporaryFile(dir=folder, buffering=0) as stream:
         data = os.urandom(1 << 20)
         start = time.monotonic()
@@ -64,12 +71,12 @@ def disk(order):
     return {"write_mb_per_s": size / 1e6 / write_s, "fsync_ms": statistics.median(syncs)}
 
 
-def clock(_order):
+def clock(_order: Order) -> Order:
     """The host's wall clock: the caller takes the time before and after."""
     return {"time": time.time()}
 
 
-def listen(order):
+def listen(order: Order) -> Order:
     """Opens a port for one peer; its thread sends back each ping, then drinks the stream."""
     server = socket.create_server((order["address"], 0), backlog=1)
     server.settimeout(order.get("timeout_s", 10))
@@ -80,7 +87,8 @@ def listen(order):
     return {"port": port}
 
 
-def serve(server, pings):
+def serve(server: socket.socket, pings: int) -> None:
+    """One peer of a listener."""
     with server:
         try:
             peer = server.accept()[0]
@@ -103,7 +111,7 @@ def serve(server, pings):
                 return
 
 
-def connect(order):
+def connect(order: Order) -> Order:
     """Round trips and a stream to a listening peer over TCP."""
     pings, seconds = order.get("pings", 20), order.get("seconds", 0.3)
     place = (order["address"], order["port"])
@@ -126,7 +134,7 @@ def connect(order):
     return {"gbit_per_s": arrived * 8 / 1e9 / took, "latency_us": statistics.median(trips), "sent": sent}
 
 
-def fetch(order):
+def fetch(order: Order) -> Order:
     """Whether a local HTTP endpoint answers, and its first line of metrics."""
     from urllib.request import ProxyHandler, build_opener
 
@@ -135,7 +143,7 @@ def fetch(order):
         return {"status": answer.status, "bytes": len(body)}
 
 
-DOERS = {
+DOERS: dict[str, Callable[[Order], Order]] = {
     "cpu": cpu,
     "memory": memory,
     "disk": disk,
@@ -146,14 +154,15 @@ DOERS = {
 }
 
 
-def main(_request):
+def main(_request: str) -> None:
+    """Answers orders until `stop` or the end of the input."""
     for line in sys.stdin:
         order = json.loads(line)
         if order["do"] == "stop":
             break
         try:
             result = DOERS[order["do"]](order)
-        except Exception as error:  # every failure is an answer, not the end of the session
-            result = {"error": "%s: %s" % (type(error).__name__, error)}
+        except Exception as error:  # noqa: BLE001 (every failure is an answer, not the end of the session)
+            result = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(result) + "\n")
         sys.stdout.flush()

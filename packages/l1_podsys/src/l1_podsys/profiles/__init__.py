@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from .._kit.problems import NotFound
+from l1_podsys._kit.problems import NotFound
 
 
 def shipped_names() -> list[str]:
     """Names of the shipped profiles."""
     folder = files(__name__)
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )
 
 
 def shipped(name: str) -> str:

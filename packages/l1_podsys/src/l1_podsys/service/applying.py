@@ -1,4 +1,5 @@
-"""Apply: compare anew, send what is needed, let ansible set the drifted pairs, prove it by comparing again."""
+"""Apply: compare anew, send what is needed, let ansible set the drifted pairs, prove it by comparing "
+"again."""
 
 from __future__ import annotations
 
@@ -6,17 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .._kit.documents import digest_of_file
-from .._kit.problems import Conflict
-from ..backends.ansible import AnsibleExecutor
-from ..backends.folders import Run
-from ..backends.ssh import SshTransport
-from ..core.facts import Facts
-from ..core.planning import Change, HostPlan, PairState, Plan, remaining
-from ..core.planning.resources import Account, File, Link, Package, Setting, Unit, Wheel
-from ..core.planning.run_states import IN_FLIGHT, next_state
-from ..ports import Upload, Work
-from ..settings import Settings
+from l1_podsys._kit.documents import digest_of_file
+from l1_podsys._kit.problems import Conflict
+from l1_podsys.backends.ansible import AnsibleExecutor
+from l1_podsys.backends.folders import Run
+from l1_podsys.backends.ssh import SshTransport
+from l1_podsys.core.facts import Facts
+from l1_podsys.core.planning import Change, HostPlan, PairState, Plan, remaining
+from l1_podsys.core.planning.resources import Account, File, Link, Package, Resource, Setting, Unit, Wheel
+from l1_podsys.core.planning.run_states import IN_FLIGHT, next_state
+from l1_podsys.ports import Upload, Work
+from l1_podsys.settings import Settings
+
 from .gathering import on_all
 from .planning import Compared, Wanted, compare
 
@@ -41,7 +43,9 @@ def refuse_stale_files(plan: Plan) -> None:
 def same_sources(plan: Plan, wanted: Wanted) -> None:
     """The plan's resources must still be what its files (wheels, secrets, bundle) give."""
     for host in plan.hosts:
-        now = {(r.kind, r.name): r for _, r in wanted.desired[host.id].placed}
+        now: dict[tuple[str, str], Resource] = {
+            (r.kind, r.name): r for _, r in wanted.desired[host.id].placed
+        }
         for change in host.changes:
             if now.get(change.key) != change.resource:
                 raise Conflict(
@@ -122,7 +126,9 @@ class Applier:
         return [Work(host, roles) for host, roles in variables.items()]
 
     def _uploads(self, host: str, roles: dict[str, dict[str, Any]]) -> list[Upload]:
-        private = {digest.partition(":")[2]: data for digest, data in self.wanted.desired[host].private.items()}
+        private = {
+            digest.partition(":")[2]: data for digest, data in self.wanted.desired[host].private.items()
+        }
         names = []
         for values in roles.values():
             names += [item["upload"] for item in values.get("file", []) if "upload" in item]
@@ -169,7 +175,11 @@ def only(wanted: Wanted, desired: dict[str, Any]) -> Wanted:
 
 def still_differs(change: Change) -> str:
     """What is left after ansible was content, for people."""
-    log = f": {' | '.join(change.diff.splitlines())}" if isinstance(change.resource, Unit) and change.diff else ""
+    log = (
+        f": {' | '.join(change.diff.splitlines())}"
+        if isinstance(change.resource, Unit) and change.diff
+        else ""
+    )
     return f"{change.resource.kind} {change.resource.name} is still {change.before}{log}"
 
 

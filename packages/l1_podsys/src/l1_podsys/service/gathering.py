@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from .._kit.problems import Problem
-from ..core.facts import Facts, parse_facts
-from ..ports import Transport
-from ..probe import program
+from l1_podsys._kit.problems import Problem
+from l1_podsys.core.facts import Facts, parse_facts
+from l1_podsys.ports import Transport
+from l1_podsys.probe import program
 
 T = TypeVar("T")
 
 
 def on_all(
-    hosts: Iterable[str], work: Callable[[str], T], *, parallel: int, done: Callable[[str], None] = lambda _: None
+    hosts: Iterable[str],
+    work: Callable[[str], T],
+    *,
+    parallel: int,
+    done: Callable[[str], None] = lambda _: None,
 ) -> tuple[dict[str, T], dict[str, Problem]]:
     """Runs `work` for each host in threads: the answers, and the problems of those that gave none."""
     answers: dict[str, T] = {}

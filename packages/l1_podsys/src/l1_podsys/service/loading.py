@@ -5,14 +5,14 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from .._kit.documents import digest_of_file
-from .._kit.problems import BadInput
-from ..backends.bundle import open_bundle
-from ..core.inventory import Inventory, parse
-from ..core.inventory.reading import parse_as
-from ..core.planning import Profile, Sources
-from ..core.planning.resources import Deb
-from ..profiles import shipped, shipped_names
+from l1_podsys._kit.documents import digest_of_file
+from l1_podsys._kit.problems import BadInput
+from l1_podsys.backends.bundle import open_bundle
+from l1_podsys.core.inventory import Inventory, parse
+from l1_podsys.core.inventory.reading import parse_as
+from l1_podsys.core.planning import Profile, Sources
+from l1_podsys.core.planning.resources import Deb
+from l1_podsys.profiles import shipped, shipped_names
 
 
 def read_text(path: Path) -> str:
@@ -58,12 +58,16 @@ def load_sources(profile: Profile, base: Path, key: bytes) -> tuple[Sources, dic
         wheels[service.wheel] = (path.name, digest)
         files[f"{digest}.whl"] = path
         for name, source in service.secrets.items():
-            secrets[service.name, name] = _secret((base / Path(source).expanduser()).resolve(), f"{at}.secrets.{name}")
+            secrets[service.name, name] = _secret(
+                (base / Path(source).expanduser()).resolve(), f"{at}.secrets.{name}"
+            )
     closures, bundle = _closures(profile, base, files)
     return Sources(key, secrets, wheels, closures, bundle), files
 
 
-def _closures(profile: Profile, base: Path, files: dict[str, Path]) -> tuple[dict[str, list[Deb]], str | None]:
+def _closures(
+    profile: Profile, base: Path, files: dict[str, Path]
+) -> tuple[dict[str, list[Deb]], str | None]:
     if profile.bundle is None:
         return {}, None
     folder = (base / Path(profile.bundle).expanduser()).resolve()

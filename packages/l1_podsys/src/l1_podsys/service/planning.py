@@ -7,14 +7,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .._kit.documents import digest_of_file
-from ..backends.folders import ClusterFolder
-from ..core.facts import Facts
-from ..core.inventory import Inventory
-from ..core.planning import HostPlan, Plan, Profile, Sources, desired_state, make_plan, plan_host, questions_for
-from ..core.planning.desired import Desired
-from ..ports import Transport
-from ..settings import Settings
+from l1_podsys._kit.documents import digest_of_file
+from l1_podsys.backends.folders import ClusterFolder
+from l1_podsys.core.facts import Facts
+from l1_podsys.core.inventory import Inventory
+from l1_podsys.core.planning import (
+    HostPlan,
+    Plan,
+    Profile,
+    Sources,
+    desired_state,
+    make_plan,
+    plan_host,
+    questions_for,
+)
+from l1_podsys.core.planning.desired import Desired
+from l1_podsys.ports import Transport
+from l1_podsys.settings import Settings
+
 from .gathering import gather
 from .loading import load_profile, load_sources
 

@@ -8,20 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
-from .._kit.documents import read_json, validated
-from .._kit.problems import NotFound
-from ..backends.bundle import BundleIndex, make_bundle
-from ..backends.folders import ClusterFolder, Run, StateFolder
-from ..backends.ssh import SshTransport
-from ..core.acceptance import Measured, build_report
-from ..core.diagnosis import Finding, diagnose
-from ..core.inventory import Inventory, from_node_inventory
-from ..core.planning import HostPlan, Plan, remaining
-from ..documents import ClusterReport
-from ..settings import Settings
+from l1_podsys import __version__
+from l1_podsys._kit.documents import read_json, validated
+from l1_podsys._kit.problems import NotFound
+from l1_podsys.backends.bundle import BundleIndex, make_bundle
+from l1_podsys.backends.folders import ClusterFolder, Run, StateFolder
+from l1_podsys.backends.ssh import SshTransport
+from l1_podsys.core.acceptance import Measured, build_report
+from l1_podsys.core.diagnosis import Finding, diagnose
+from l1_podsys.core.inventory import Inventory, from_node_inventory, parse
+from l1_podsys.core.planning import HostPlan, Plan, remaining
+from l1_podsys.documents import ClusterReport
+from l1_podsys.settings import Settings
+
 from .applying import Applier, Watch, refuse_stale_files, same_sources
-from .loading import load_inventory
+from .loading import load_inventory, load_profile
 from .planning import Wanted, compare, plan_of, wanted_by, wanted_of
 from .verifying import Verifier
 
@@ -50,9 +51,18 @@ class Podsys:
         """The inventory of a YAML file, linted."""
         return load_inventory(path)
 
+    def save(self, text: str) -> Inventory:
+        """Keeps an inventory given as YAML text, after checking it and the profile that it names."""
+        read = parse(text)
+        load_profile(read.profile, Path.cwd())
+        self.state.cluster(read.cluster).save_inventory(read)
+        return read
+
     # ---- plan and apply
 
-    def plan(self, inventory: Inventory | Path, *, base: Path | None = None, say: Say = lambda _: None) -> Plan:
+    def plan(
+        self, inventory: Inventory | Path, *, base: Path | None = None, say: Say = lambda _: None
+    ) -> Plan:
         """Asks every host and compares it with its profile.  Changes nothing on any host.
 
         `base` is where the profile's relative path starts: the inventory's folder for a file, else
@@ -69,11 +79,18 @@ class Podsys:
         cluster.save_plan(plan)
         return plan
 
-    def apply(self, plan: Plan | Path, *, watch: Watch = lambda *_: None) -> Run:
+    def apply(
+        self,
+        plan: Plan | Path,
+        *,
+        watch: Watch = lambda *_: None,
+        started: Callable[[Run], None] = lambda _: None,
+    ) -> Run:
         """Applies a plan as it stands; a stale one is refused with `Conflict` before anything changes.
 
-        A run of this plan that was interrupted goes on.  `watch` is called with (host, role, event,
-        detail) for each step.  The answer says how it ended: `Run.states()`.
+        A run of this plan that was interrupted goes on.  `started` is called with the run before
+        anything is changed, `watch` with (host, role, event, detail) for each step.
+        The answer says how it ended: `Run.states()`.
         """
         if isinstance(plan, Path):
             plan = validated(Plan, read_json(plan), where=str(plan))
@@ -88,12 +105,15 @@ class Podsys:
                     if planned.error is None and now.error is None:
                         remaining(planned, now)
                 run = cluster.unfinished(plan) or cluster.new_run(plan)
+                started(run)
                 Applier(plan, wanted, transport, self.settings, run, watch).go(_as_planned(plan, compared))
         return run
 
     # ---- verify and report
 
-    def verify(self, inventory: Inventory | Path, *, base: Path | None = None, say: Say = lambda _: None) -> ClusterReport:
+    def verify(
+        self, inventory: Inventory | Path, *, base: Path | None = None, say: Say = lambda _: None
+    ) -> ClusterReport:
         """Measures every host and the network between them, and compares with the profile.
 
         Changes nothing; what cannot be measured or reached is a finding of the report.
@@ -140,7 +160,12 @@ class Podsys:
         return diagnose(texts)
 
     def bundle(
-        self, packages: Sequence[str], folder: Path | None = None, *, suite: str = "bookworm", say: Say = lambda _: None
+        self,
+        packages: Sequence[str],
+        folder: Path | None = None,
+        *,
+        suite: str = "bookworm",
+        say: Say = lambda _: None,
     ) -> tuple[Path, BundleIndex]:
         """An offline bundle of Debian packages: made once, then checked and used again."""
         name = f"{suite}-{'-'.join(sorted(packages))}"[:100]
@@ -151,11 +176,13 @@ class Podsys:
     def runs(self, tenant: str | None = None) -> list[Run]:
         """Runs of all clusters that `tenant` may see (None: all), newest first."""
         clusters = self.clusters(tenant)
-        return sorted((run for cluster in clusters for run in cluster.runs()), key=lambda run: run.id, reverse=True)
+        return sorted(
+            (run for cluster in clusters for run in cluster.runs()), key=lambda run: run.id, reverse=True
+        )
 
     def clusters(self, tenant: str | None = None) -> list[ClusterFolder]:
         """Clusters that were planned or verified here and that `tenant` may see (None: all)."""
-        return [c for c in self.state.clusters() if tenant is None or c.inventory().tenant == tenant]
+        return [cluster for cluster in self.state.clusters() if cluster.seen_by(tenant)]
 
     def forget(self, inventory: Inventory, host: str) -> None:
         """Forgets a host's SSH key, after it was installed anew."""

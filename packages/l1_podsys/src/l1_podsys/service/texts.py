@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from .._kit.problems import BadInput
+from l1_podsys._kit.problems import BadInput
 
 MOST_BYTES = 64 << 20
 
@@ -34,5 +34,7 @@ def read_texts(files: Iterable[Path]) -> dict[str, str]:
             reason = "no such file" if isinstance(error, FileNotFoundError) else str(error.strerror)
             raise BadInput(reason, field=str(path), do="check the path") from error
     if not any(text.strip() for text in texts.values()):
-        raise BadInput("holds nothing to look at", field="files", do="give dmesg, lspci -vvv or a tool's output")
+        raise BadInput(
+            "holds nothing to look at", field="files", do="give dmesg, lspci -vvv or a tool's output"
+        )
     return texts

@@ -6,15 +6,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from .._kit.problems import Problem
-from ..core.acceptance import Measured, rounds
-from ..core.acceptance.verdicts import Value
-from ..core.inventory import Host, Inventory
-from ..core.planning import Profile
-from ..ports import Session, Transport
-from ..probe import program
+from l1_podsys._kit.problems import Problem
+from l1_podsys.core.acceptance import Measured, rounds
+from l1_podsys.core.acceptance.verdicts import Value
+from l1_podsys.core.inventory import Host, Inventory
+from l1_podsys.core.planning import Profile
+from l1_podsys.ports import Session, Transport
+from l1_podsys.probe import program
+
 from .gathering import on_all
 
 T = TypeVar("T")
@@ -79,13 +80,14 @@ class Verifier:
             return problem
 
     def _keep(
-        self, name: str, host: str, answer: dict[str, float] | Problem, field: str, peer: str | None = None
+        self, name: str, host: str, answer: dict[str, Any] | Problem, field: str, peer: str | None = None
     ) -> None:
         if isinstance(answer, Problem):
             value = Value(host, peer, None, f"{answer.what}: {answer.why}" if answer.why else answer.what)
         else:
             spread = answer.get("rounds")
-            evidence = [f"rounds {' '.join(f'{x:.4g}' for x in spread)}"] if isinstance(spread, list) else []
+            rates = [f"{rate:.4g}" for rate in spread] if isinstance(spread, list) else []
+            evidence = [f"rounds {' '.join(rates)}"] if rates else []
             value = Value(host, peer, float(answer[field]), evidence=evidence)
         with self.lock:
             self.measured.values.setdefault(name, []).append(value)

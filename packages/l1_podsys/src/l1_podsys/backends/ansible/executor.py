@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from ..._kit.files import atomic_write
-from ..._kit.problems import Failed, Unavailable
-from ...ports import Work
+from l1_podsys._kit.files import atomic_write
+from l1_podsys._kit.problems import Failed, Unavailable
+from l1_podsys.ports import Work
 
 Report = Callable[[str, str, str, str], None]
 
@@ -87,7 +87,13 @@ class AnsibleExecutor:
 
     def _run(self, work: list[Work], report: Report) -> None:
         log = self.folder / "worker.log"
-        command = [sys.executable, "-m", "l1_podsys.backends.ansible.worker", str(self.folder), str(self.forks)]
+        command = [
+            sys.executable,
+            "-m",
+            "l1_podsys.backends.ansible.worker",
+            str(self.folder),
+            str(self.forks),
+        ]
         progress = Progress(work, report)
         with open(log, "wb") as errors:
             process = subprocess.Popen(
@@ -109,15 +115,19 @@ class AnsibleExecutor:
 class _Literal(str):
     """A text that ansible must not take for a template, whatever it holds."""
 
+    __slots__ = ()
+
 
 class _Dumper(yaml.SafeDumper):
     """Writes `_Literal` texts with ansible's `!unsafe` tag."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True
 
 
-_Dumper.add_representer(_Literal, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
+_Dumper.add_representer(
+    _Literal, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"')
+)
 
 
 def _literal_yaml(inventory: dict[str, Any]) -> str:
@@ -189,6 +199,8 @@ class Progress:
         self._close_play()
         left = [(host, role) for host, roles in self.waiting.items() for role in roles]
         for host, role in left:
-            self.report(host, role, "fail", f"ansible ended with code {code} before it: {errors or 'no output'}")
+            self.report(
+                host, role, "fail", f"ansible ended with code {code} before it: {errors or 'no output'}"
+            )
         if left and not self.started:
             raise Failed("ansible did not start", why=errors or f"code {code}")

@@ -14,9 +14,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..._kit.files import atomic_write
-from ..._kit.problems import BadInput, Unavailable
-from ...core.inventory import Inventory
+from l1_podsys._kit.files import atomic_write
+from l1_podsys._kit.problems import BadInput, Unavailable
+from l1_podsys.core.inventory import Inventory
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,7 @@ def socket_folder(cluster_folder: Path) -> Path:
     return folder
 
 
-def write_config(
-    inventory: Inventory, folder: Path, *, connect_timeout_s: int, persist_s: int
-) -> SshFiles:
+def write_config(inventory: Inventory, folder: Path, *, connect_timeout_s: int, persist_s: int) -> SshFiles:
     """Writes the cluster's client configuration; every host is an alias by its id."""
     files = SshFiles(folder / "ssh_config", folder / "known_hosts", socket_folder(folder))
     general = f"""# Written by podsys.

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..._kit.problems import Failed, Problem, Unavailable
-from ...core.inventory import Host, Inventory
-from ...ports import Upload
+from l1_podsys._kit.problems import Failed, Problem, Unavailable
+from l1_podsys.core.inventory import Host, Inventory
+from l1_podsys.ports import Upload
+
 from .config import write_config
 
 CHANGED_KEY = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
@@ -33,9 +34,7 @@ class SshTransport:
             raise Unavailable("there is no ssh client", do="apt-get install openssh-client")
         self.inventory = inventory
         self.hosts = {host.id: host for host in inventory.hosts}
-        self.files = write_config(
-            inventory, folder, connect_timeout_s=connect_timeout_s, persist_s=persist_s
-        )
+        self.files = write_config(inventory, folder, connect_timeout_s=connect_timeout_s, persist_s=persist_s)
 
     def run(self, host: str, program: str, timeout_s: float) -> str:
         """Feeds a Python program to the host's Python and returns what it prints."""
@@ -145,10 +144,14 @@ class SshTransport:
             return Unavailable(f"cannot log in to {place}", why=why, do=advice)
         if code == 127:
             return Unavailable(
-                f"{place} has no {host.python}", why=why, do="install python3 there, or set `python` of the host"
+                f"{place} has no {host.python}",
+                why=why,
+                do="install python3 there, or set `python` of the host",
             )
         if "a password is required" in stderr:
-            return Unavailable(f"{login.user} may not use sudo on {place}", why=why, do="allow it without password")
+            return Unavailable(
+                f"{login.user} may not use sudo on {place}", why=why, do="allow it without password"
+            )
         return Failed(f"a program failed on {place} with code {code}", why=why)
 
 

@@ -6,8 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..._kit.documents import Producer, Reference, digest_of
-from ...documents import (
+from l1_podsys._kit.documents import Producer, Reference, digest_of
+from l1_podsys.core.facts import Facts
+from l1_podsys.core.inventory import Host, Inventory
+from l1_podsys.core.planning import HostPlan, Profile
+from l1_podsys.core.tuning import advise
+from l1_podsys.documents import (
     CheckResult,
     ClusterReport,
     ReportAccelerator,
@@ -15,10 +19,7 @@ from ...documents import (
     ServiceEndpoint,
     TopologyNode,
 )
-from ..facts import Facts
-from ..inventory import Host, Inventory
-from ..planning import HostPlan, Profile
-from ..tuning import advise
+
 from .verdicts import Value, clock_result, judge, version_results
 
 
@@ -54,7 +55,9 @@ def build_report(
     checks += [clock_result(host, *pair) for host, pair in sorted(measured.clocks.items())]
     checks += _endpoint_checks(measured)
     endpoints = [
-        ServiceEndpoint(name=name, url=url) for _, (name, url, bad) in sorted(measured.endpoints.items()) if not bad
+        ServiceEndpoint(name=name, url=url)
+        for _, (name, url, bad) in sorted(measured.endpoints.items())
+        if not bad
     ]
     return ClusterReport(
         producer=Producer(name="l1-podsys", version=version),

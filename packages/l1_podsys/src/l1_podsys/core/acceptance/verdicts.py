@@ -6,29 +6,29 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...documents import CheckResult
-from ..planning import Profile
-from ..planning.profile import Floor
+from l1_podsys.core.planning import Profile
+from l1_podsys.core.planning.profile import Floor
+from l1_podsys.documents import CheckResult
 
 
 class Check(NamedTuple):
     """A measured check: its unit, whether more is better, and how far from the median is odd."""
 
     unit: str
-    more_is_better: bool
     warn_ratio: float
     fail_ratio: float
+    more_is_better: bool = True
     least: float = 0.0
     """Below this (for "less is better") a value is fine, whatever the others have."""
 
 
 CHECKS: dict[str, Check] = {
-    "cpu": Check("MB/s", True, 0.8, 0.5),
-    "memory": Check("GB/s", True, 0.7, 0.4),
-    "disk-write": Check("MB/s", True, 0.4, 0.1),
-    "disk-fsync": Check("ms", False, 0.3, 0.05, least=20.0),
-    "network-bandwidth": Check("Gbit/s", True, 0.5, 0.2),
-    "network-latency": Check("us", False, 0.3, 0.1, least=500.0),
+    "cpu": Check("MB/s", 0.8, 0.5),
+    "memory": Check("GB/s", 0.7, 0.4),
+    "disk-write": Check("MB/s", 0.4, 0.1),
+    "disk-fsync": Check("ms", 0.3, 0.05, more_is_better=False, least=20.0),
+    "network-bandwidth": Check("Gbit/s", 0.5, 0.2),
+    "network-latency": Check("us", 0.3, 0.1, more_is_better=False, least=500.0),
 }
 CLOCK_LIMIT_S = 0.05
 
@@ -72,9 +72,7 @@ def judge(name: str, values: Sequence[Value], expect: Mapping[str, Floor]) -> li
     return results
 
 
-def _verdict(
-    check: Check, value: Value, bounds: Floor | None, median: float, count: int
-) -> tuple[str, str]:
+def _verdict(check: Check, value: Value, bounds: Floor | None, median: float, count: int) -> tuple[str, str]:
     have = value.value or 0.0
     if bounds is not None:
         words = []
@@ -113,9 +111,7 @@ def clock_result(node: str, offset_s: float, error_s: float) -> CheckResult:
     )
 
 
-def version_results(
-    node: str, versions: Mapping[str, str], profile: Profile | None
-) -> list[CheckResult]:
+def version_results(node: str, versions: Mapping[str, str], profile: Profile | None) -> list[CheckResult]:
     """Versions that the profile pins, against what runs."""
     wanted = profile.versions if profile else {}
     return [

@@ -77,7 +77,12 @@ def _cuda_knows_gpu(stack: Stack) -> bool:
 
 
 RULES: list[Rule] = [
-    Rule("cuda-needs-driver", ("cuda", "driver"), _cuda_has_driver, "CUDA 13 needs driver 580+, 12 525+, 11 450+"),
+    Rule(
+        "cuda-needs-driver",
+        ("cuda", "driver"),
+        _cuda_has_driver,
+        "CUDA 13 needs driver 580+, 12 525+, 11 450+",
+    ),
     Rule(
         "fabricmanager-equals-driver",
         ("fabricmanager", "driver"),
@@ -96,9 +101,21 @@ RULES: list[Rule] = [
         _module_fits_gpu,
         "the open module needs Turing or newer; Blackwell needs the open module",
     ),
-    Rule("driver-knows-gpu", ("driver", "gpu"), _driver_knows_gpu, "the driver is older than this GPU generation"),
-    Rule("cuda-knows-gpu", ("cuda", "gpu"), _cuda_knows_gpu, "this CUDA does not support this GPU generation"),
-    Rule("open-module-exists", ("module", "driver"), _open_module_exists, "open modules exist from driver 515 on"),
+    Rule(
+        "driver-knows-gpu",
+        ("driver", "gpu"),
+        _driver_knows_gpu,
+        "the driver is older than this GPU generation",
+    ),
+    Rule(
+        "cuda-knows-gpu", ("cuda", "gpu"), _cuda_knows_gpu, "this CUDA does not support this GPU generation"
+    ),
+    Rule(
+        "open-module-exists",
+        ("module", "driver"),
+        _open_module_exists,
+        "open modules exist from driver 515 on",
+    ),
     Rule(
         "dma-buf-kernel",
         ("gpudirect", "module", "kernel"),

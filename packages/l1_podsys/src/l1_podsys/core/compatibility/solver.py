@@ -81,6 +81,10 @@ def _values(name: str) -> list[str]:
     """Values of a component that the solver may choose; what describes the hardware is never chosen."""
     if name in ("os", "kernel", "gpu", "nvswitch"):
         return []
-    choices = {"module": ["open", "proprietary"], "fabricmanager": ["none"], "gpudirect": ["dma-buf", "peermem", "off"]}
+    choices = {
+        "module": ["open", "proprietary"],
+        "fabricmanager": ["none"],
+        "gpudirect": ["dma-buf", "peermem", "off"],
+    }
     published = [row[name] for row in known_good() if name in row]
     return list(dict.fromkeys([*published, *choices.get(name, [])]))

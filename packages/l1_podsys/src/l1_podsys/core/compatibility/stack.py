@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from ..._kit.problems import BadInput
+from l1_podsys._kit.problems import BadInput
 
 #: component: what its value means.
 COMPONENTS: dict[str, str] = {

@@ -68,9 +68,11 @@ def p2p(texts: Texts) -> Iterator[Finding]:
     yield Finding(
         fault="iommu-translates-p2p",
         title=f"Peer-to-peer takes up to {worst:.1f} us{rate}",
-        cause="Traffic between GPUs goes up to the root complex and through address translation: the IOMMU is on "
+        cause="Traffic between GPUs goes up to the root complex and through address translation: the "
+        "IOMMU is on "
         "(or ACS redirects it).",
-        fix="Boot with iommu=pt, or turn the IOMMU off in the BIOS; clear ACS on the bridges above the GPUs; then "
+        fix="Boot with iommu=pt, or turn the IOMMU off in the BIOS; clear ACS on the bridges above the "
+        "GPUs; then "
         "measure again.",
         confidence=0.95 if boot else 0.8,
         evidence=[
@@ -79,7 +81,8 @@ def p2p(texts: Texts) -> Iterator[Finding]:
             *([bandwidth.head, *bandwidth.rows[:2]] if bandwidth else []),
             *[hit.evidence for hit in boot[:2]],
         ],
-        gain=f"latency from {worst:.1f} to about {P2P_LATENCY_US} us where NVLink or a PCIe switch joins the GPUs",
+        gain=f"latency from {worst:.1f} to about {P2P_LATENCY_US} us where NVLink or a PCIe switch joins "
+        "the GPUs",
     )
 
 
@@ -104,7 +107,8 @@ def nccl_low(texts: Texts) -> Iterator[Finding]:
             fault="nccl-bandwidth-low",
             title=f"NCCL reaches {best:.1f} GB/s bus bandwidth; 8 x {known} reach {ALL_REDUCE_8[known]:g}",
             cause="The GPUs do not use all of their NVLinks, or one is slower than the rest.",
-            fix="nvidia-smi topo -m must show NV links between all GPUs and nvidia-smi nvlink -s all of them up; "
+            fix="nvidia-smi topo -m must show NV links between all GPUs and nvidia-smi nvlink -s all of "
+            "them up; "
             "check Fabric Manager; repeat with NCCL_DEBUG=INFO and look for P2P over PCIe or SHM.",
             confidence=0.75,
             evidence=[ranks[0].evidence, *[hit.evidence for hit in large[-3:]]],

@@ -35,13 +35,16 @@ def fabric_manager_failed(texts: Texts) -> Iterator[Finding]:
     """The service failed for another reason."""
     if any(fabric_manager_mismatch(texts)):
         return
-    hits = list(texts.find(r"nvidia-fabricmanager.*(?:Failed with result|status=\d+/FAILURE|entered failed state)"))
+    hits = list(
+        texts.find(r"nvidia-fabricmanager.*(?:Failed with result|status=\d+/FAILURE|entered failed state)")
+    )
     if hits:
         yield Finding(
             fault="fabric-manager-failed",
             title="Fabric Manager does not run",
             cause="On a host with NVSwitch, CUDA cannot start without it (error 802).",
-            fix="journalctl -u nvidia-fabricmanager; correct what it names; systemctl restart nvidia-fabricmanager.",
+            fix="journalctl -u nvidia-fabricmanager; correct what it names; systemctl restart "
+            "nvidia-fabricmanager.",
             confidence=0.85,
             evidence=shown(hits),
         )
@@ -55,7 +58,8 @@ def fabric_manager_required(texts: Texts) -> Iterator[Finding]:
         yield Finding(
             fault="fabric-manager-required",
             title=f"{len(hits)} NVSwitch devices: this host needs Fabric Manager",
-            cause="NVLink between its GPUs is set up by Fabric Manager; nothing given here shows that it runs.",
+            cause="NVLink between its GPUs is set up by Fabric Manager; nothing given here shows that it "
+            "runs.",
             fix="Install it in exactly the driver's version and enable nvidia-fabricmanager.service.",
             confidence=0.5,
             evidence=shown(hits),
@@ -71,8 +75,10 @@ def gpudirect_off(texts: Texts) -> Iterator[Finding]:
         yield Finding(
             fault="gpudirect-rdma-off",
             title=f"GPUDirect RDMA is off for {', '.join(names)}",
-            cause="NCCL found neither nvidia-peermem in use nor DMA-BUF support, so each message crosses host memory.",
-            fix="With the open kernel module, kernel 5.12+ and CUDA 11.7+ use DMA-BUF; else modprobe nvidia-peermem "
+            cause="NCCL found neither nvidia-peermem in use nor DMA-BUF support, so each message crosses "
+            "host memory.",
+            fix="With the open kernel module, kernel 5.12+ and CUDA 11.7+ use DMA-BUF; else modprobe "
+            "nvidia-peermem "
             "after the RDMA drivers. Check that `lsmod` shows ib_core used by it, then measure again."
             + (" It was named here, but RDMA drivers loaded after it: load it again." if peermem else ""),
             confidence=0.9,
@@ -89,8 +95,10 @@ def peermem_context(texts: Texts) -> Iterator[Finding]:
         yield Finding(
             fault="peermem-invalid-context",
             title=f"nvidia-peermem: {len(hits)} callbacks with an invalid context",
-            cause="GPU memory was freed while an RDMA registration still held it; usually after a job was killed.",
-            fix="Harmless alone. If jobs fail beside it: update driver and RDMA stack together, or use DMA-BUF.",
+            cause="GPU memory was freed while an RDMA registration still held it; usually after a job "
+            "was killed.",
+            fix="Harmless alone. If jobs fail beside it: update driver and RDMA stack together, or use "
+            "DMA-BUF.",
             confidence=0.7,
             evidence=shown(hits),
         )
@@ -99,7 +107,10 @@ def peermem_context(texts: Texts) -> Iterator[Finding]:
 def roce_lossy(texts: Texts) -> Iterator[Finding]:
     """Retransmissions on RoCE: the network drops what it should pause or mark."""
     counters: dict[str, dict[str, Hit]] = {}
-    pattern = r"(?:infiniband/(?P<device>[\w-]+)/ports/(?P<port>\d+)/hw_counters/)?(?P<name>[a-z_]+): ?(?P<value>\d+)\s*$"
+    pattern = (
+        r"(?:infiniband/(?P<device>[\w-]+)/ports/(?P<port>\d+)/hw_counters/)?"
+        r"(?P<name>[a-z_]+): ?(?P<value>\d+)\s*$"
+    )
     for hit in texts.find(pattern):
         counters.setdefault(f"{hit['device']}:{hit['port']}", {})[hit["name"]] = hit
     for place, rows in counters.items():
@@ -113,7 +124,8 @@ def roce_lossy(texts: Texts) -> Iterator[Finding]:
             title=f"{place}: packets are lost on RoCE ({rows['out_of_sequence']['value']} out of sequence)",
             cause="The network drops RoCE packets: PFC or ECN are not the same on host and switch."
             + (" Congestion marks are sent (ECN works), so look at PFC and buffers first." if marked else ""),
-            fix="On each host: mlnx_qos shows trust dscp and PFC on the RoCE priority only. On each switch port: the "
+            fix="On each host: mlnx_qos shows trust dscp and PFC on the RoCE priority only. On each "
+            "switch port: the "
             "same priority lossless, ECN thresholds set, no drops in that queue. Same MTU on the whole path.",
             confidence=0.85,
             where=place,
@@ -158,7 +170,8 @@ def link_flaps(texts: Texts) -> Iterator[Finding]:
                 fault="link-flaps",
                 title=f"{port} lost its link {len(hits)} times",
                 cause="A cable, transceiver or port that does not hold the link.",
-                fix="Clean and reseat the transceiver, exchange the cable, then the port; watch the error counters.",
+                fix="Clean and reseat the transceiver, exchange the cable, then the port; watch the "
+                "error counters.",
                 confidence=0.85,
                 where=port,
                 evidence=shown(hits),

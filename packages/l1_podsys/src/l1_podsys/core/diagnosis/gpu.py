@@ -36,14 +36,17 @@ def off_bus(texts: Texts) -> Iterator[Finding]:
         rest = texts.following(hit, 3)
         if any("fallen off the bus" in row.text for row in rest):
             places.setdefault(short_bus(hit["bus"]), []).append(hit)
-    for hit in texts.find(r"Unable to determine the device handle for GPU ?(?P<bus>[0-9a-fA-F:.]+).*GPU is lost"):
+    for hit in texts.find(
+        r"Unable to determine the device handle for GPU ?(?P<bus>[0-9a-fA-F:.]+).*GPU is lost"
+    ):
         places.setdefault(short_bus(hit["bus"]), []).append(hit)
     for bus, hits in places.items():
         yield Finding(
             fault="gpu-off-bus",
             title=f"GPU {bus} dropped off the PCIe bus",
             cause="The GPU no longer answers on PCIe: power, heat, seating, riser, or a link error above it.",
-            fix="Drain the host, look for AER errors of the port above and at power and temperature, then cold-"
+            fix="Drain the host, look for AER errors of the port above and at power and temperature, "
+            "then cold-"
             "boot; if it comes back, reseat or exchange card and riser.",
             confidence=0.9,
             where=bus,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from ..._kit.documents import Part
+from l1_podsys._kit.documents import Part
 
 MOST_EVIDENCE = 8
 MOST_LINE = 300

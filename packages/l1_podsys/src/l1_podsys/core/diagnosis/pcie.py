@@ -59,8 +59,13 @@ def surprise_down(texts: Texts) -> Iterator[Finding]:
         fault="pcie-surprise-down",
         title=f"The PCIe link below port {port or '(unnamed)'} went down",
         cause="The link between this port and the device below it was lost"
-        + (", after link errors that it could still correct: a failing connection, not a failing GPU." if replays else "."),
-        fix="Reseat the card, riser and cable below this port; move the card to another slot to tell slot from "
+        + (
+            ", after link errors that it could still correct: a failing connection, not a failing GPU."
+            if replays
+            else "."
+        ),
+        fix="Reseat the card, riser and cable below this port; move the card to another slot to tell "
+        "slot from "
         "card; check the power connectors. Exchange the GPU only if the fault follows it.",
         confidence=0.9 if replays else 0.8,
         where=port,
@@ -78,7 +83,8 @@ def corrected_errors(texts: Texts) -> Iterator[Finding]:
         yield Finding(
             fault="pcie-errors",
             title=f"{port}: {len(rows)} PCIe errors, {len(fatal)} of them uncorrected",
-            cause="The link repeats transfers, or delivers wrong ones: seating, riser, cable or signal quality.",
+            cause="The link repeats transfers, or delivers wrong ones: seating, riser, cable or signal "
+            "quality.",
             fix="Watch the rate; reseat the card and riser, update the firmware of card and board.",
             confidence=0.75 if fatal else 0.6,
             where=port,
@@ -99,14 +105,17 @@ def acs_on(texts: Texts) -> Iterator[Finding]:
         yield Finding(
             fault="pcie-acs-on",
             title=f"ACS is on at {len(found)} functions, {len(redirected)} of them redirect requests",
-            cause="Access control services send peer-to-peer traffic up to the root complex: half the bandwidth, "
+            cause="Access control services send peer-to-peer traffic up to the root complex: half the "
+            "bandwidth, "
             "several times the latency, and GPUDirect may hang.",
-            fix="Unless virtual machines need the isolation, clear it at each boot on the bridges above GPUs and "
+            fix="Unless virtual machines need the isolation, clear it at each boot on the bridges above "
+            "GPUs and "
             "NICs: setpci -s ADDRESS ECAP_ACS+0x6.w=0000; then measure again.",
             confidence=0.85 if redirected else 0.6,
             where=", ".join(redirected[:8] or [device.bus for device, _, _ in found][:8]),
             evidence=[
-                Evidence(file=row.file, line=row.line, text=f"{device.bus} {row.text}") for device, _, row in found[:8]
+                Evidence(file=row.file, line=row.line, text=f"{device.bus} {row.text}")
+                for device, _, row in found[:8]
             ],
         )
 
@@ -117,15 +126,19 @@ def narrow_link(texts: Texts) -> Iterator[Finding]:
         if device.kind not in ACCELERATORS + ADAPTERS:
             continue
         able = device.find(r"LnkCap:.*Speed (?P<speed>[0-9.]+GT/s).*Width x(?P<width>\d+)")
-        have = device.find(r"LnkSta:.*Speed (?P<speed>[0-9.]+GT/s)(?P<s>[^,]*), Width x(?P<width>\d+)(?P<w>.*)")
+        have = device.find(
+            r"LnkSta:.*Speed (?P<speed>[0-9.]+GT/s)(?P<s>[^,]*), Width x(?P<width>\d+)(?P<w>.*)"
+        )
         if not able or not have or "downgraded" not in have[0][0]["s"] + have[0][0]["w"]:
             continue
         yield Finding(
             fault="pcie-link-degraded",
             title=f"{device.bus} {device.kind}: x{have[0][0]['width']} at {have[0][0]['speed']}",
-            cause=f"It can do x{able[0][0]['width']} at {able[0][0]['speed']}. (Some GPUs lower the speed while idle; "
+            cause=f"It can do x{able[0][0]['width']} at {able[0][0]['speed']}. (Some GPUs lower the "
+            "speed while idle; "
             "a lower width is always a fault.)",
-            fix="Measure under load; if it stays, reseat card and riser, check the slot's setting in the BIOS.",
+            fix="Measure under load; if it stays, reseat card and riser, check the slot's setting in the "
+            "BIOS.",
             confidence=0.85 if "downgraded" in have[0][0]["w"] else 0.5,
             where=device.bus,
             evidence=[device.head, able[0][1], have[0][1]],

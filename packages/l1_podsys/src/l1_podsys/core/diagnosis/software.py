@@ -25,7 +25,8 @@ MESSAGES = [
         r"(?i)error 802|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|system not yet initialized",
         "CUDA error 802: the system is not ready",
         "NVSwitch is not set up: Fabric Manager does not run, or is of another version than the driver.",
-        "systemctl status nvidia-fabricmanager; install it in exactly the driver's version, start it, try again.",
+        "systemctl status nvidia-fabricmanager; install it in exactly the driver's version, start it, "
+        "try again.",
         0.85,
     ),
     Message(
@@ -33,7 +34,8 @@ MESSAGES = [
         r"Driver/library version mismatch|API mismatch: the client has (?:the )?version",
         "Library and loaded kernel module of the NVIDIA driver differ",
         "The driver's packages were updated under a running system; the old module is still loaded.",
-        "Drain and reboot, or unload all nvidia modules and load them again; hold the packages with apt-mark hold.",
+        "Drain and reboot, or unload all nvidia modules and load them again; hold the packages with "
+        "apt-mark hold.",
         0.95,
     ),
     Message(
@@ -47,7 +49,8 @@ MESSAGES = [
     ),
     Message(
         "cuda-forward-compatibility",
-        r"(?i)forward compatibility was attempted on non supported HW|CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        r"(?i)forward compatibility was attempted on non supported HW|"
+        r"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
         "CUDA error 804: forward compatibility on hardware without it",
         "A compat libcuda (cuda-compat) is found before the driver's own.",
         "Remove cuda-compat from the library path, or update the driver.",

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..._kit.documents import describe
-from ..._kit.problems import Failed
+from l1_podsys._kit.documents import describe
+from l1_podsys._kit.problems import Failed
 
 SCHEMA = "podsys.facts/v1"
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..._kit.documents import Reference, digest_of, validated
-from ..._kit.problems import BadInput
+from l1_podsys._kit.documents import Reference, digest_of, validated
+from l1_podsys._kit.problems import BadInput
+
 from .lint import lint
 from .model import Host, Inventory, Location, Nic, Ssh
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from ..._kit.problems import BadInput
+from l1_podsys._kit.problems import BadInput
+
 from .model import Inventory
 
 RESERVED = ("all", "ungrouped", "localhost", "implicit")
@@ -19,7 +20,9 @@ def lint(inventory: Inventory) -> None:
     for index, host in enumerate(inventory.hosts):
         if host.id in RESERVED:
             raise BadInput(
-                f"{host.id!r} has a meaning of its own in Ansible", field=f"hosts.{index}.id", do="use another id"
+                f"{host.id!r} has a meaning of its own in Ansible",
+                field=f"hosts.{index}.id",
+                do="use another id",
             )
     _nothing_twice(inventory)
     networks = _networks(inventory)

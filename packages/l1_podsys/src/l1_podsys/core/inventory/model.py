@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from ..._kit.documents import Part, Reference
+from l1_podsys._kit.documents import Part, Reference
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
 """Ids and host names: they become file names, SSH aliases and words of a command line."""

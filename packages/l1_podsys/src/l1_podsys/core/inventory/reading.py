@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from ..._kit.documents import describe, first_field
-from ..._kit.problems import BadInput
+from l1_podsys._kit.documents import describe, first_field
+from l1_podsys._kit.problems import BadInput
+
 from .lint import lint
 from .model import Inventory
 
@@ -22,7 +23,7 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if isinstance(key, str | int) and key in seen:
                 line = key_node.start_mark.line + 1
                 raise BadInput(f"is given twice (line {line})", field=str(key), do="keep one of them")

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..._kit.problems import BadInput
-from ..inventory import Host, Inventory
-from ..tuning import preset_settings
+from l1_podsys._kit.problems import BadInput
+from l1_podsys.core.inventory import Host, Inventory
+from l1_podsys.core.tuning import preset_settings
+
 from .profile import Profile, PythonService, User
 from .resources import Account, Deb, File, Link, Package, Resource, Setting, Unit, Wheel
 from .systemd import drop_in, environment_file, service_unit

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..facts import Facts
+from l1_podsys.core.facts import Facts
+
 from .desired import Desired
 from .plan import Change, HostPlan
 from .resources import Setting

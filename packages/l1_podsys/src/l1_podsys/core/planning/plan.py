@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import Field
 
-from ..._kit.documents import Digest, Part, digest_of
-from ..._kit.problems import Conflict
-from ..inventory import Inventory
+from l1_podsys._kit.documents import Digest, Part, digest_of
+from l1_podsys._kit.problems import Conflict
+from l1_podsys.core.inventory import Inventory
+
 from .profile import Profile
 from .resources import Resource
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from ..._kit.documents import Part
+from l1_podsys._kit.documents import Part
 
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 UnitName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$")]
@@ -122,5 +122,5 @@ class Profile(Part):
         ):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
-                raise ValueError(f"{what}: {sorted(twice)[0]!r} is given twice")
+                raise ValueError(f"{what}: {min(twice)!r} is given twice")
         return self

@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from ..._kit.documents import Part
-from ..facts import Facts, FileState
+from l1_podsys._kit.documents import Part
+from l1_podsys.core.facts import Facts, FileState
 
 HOSTS_BLOCK = ("# BEGIN podsys", "# END podsys")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..._kit.documents import Part
+from l1_podsys._kit.documents import Part
 
 Pair = tuple[str, str]
 """Host id and role."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..facts import Facts, PciDevice
+from l1_podsys.core.facts import Facts, PciDevice
 
 ACCELERATOR, BRIDGE, NETWORK = ("0300", "0302", "1200"), ("0604",), ("0200", "0207")
 ACS_REDIRECT = 0x1D  # source validation, request and completion redirect, upstream forwarding

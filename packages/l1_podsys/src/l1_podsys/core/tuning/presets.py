@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..._kit.problems import BadInput
+from l1_podsys._kit.problems import BadInput
 
 
 class Preset(NamedTuple):
@@ -62,7 +62,9 @@ def preset_settings(names: Iterable[str]) -> dict[str, str]:
     for index, name in enumerate(names):
         if name not in PRESETS:
             raise BadInput(
-                f"no preset {name!r}", field=f"os.tuning.{index}", do=f"use one of: {', '.join(sorted(PRESETS))}"
+                f"no preset {name!r}",
+                field=f"os.tuning.{index}",
+                do=f"use one of: {', '.join(sorted(PRESETS))}",
             )
         settings |= PRESETS[name].settings
     return settings

@@ -1,12 +1,14 @@
 #!/usr/bin/python
 """Ansible module: installs uploaded .deb files with apt and no network; nothing when one does not fit."""
 
+# ruff: noqa: PTH108, PTH118
+
 from __future__ import annotations
 
 import hashlib
 import os
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]
 
 DOCUMENTATION = r"""
 module: podsys_debs
@@ -29,7 +31,8 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-def main():
+def main() -> None:
+    """Runs the module."""
     module = AnsibleModule(
         argument_spec={
             "folder": {"type": "path", "required": True},
@@ -41,7 +44,7 @@ def main():
         path = os.path.join(module.params["folder"], deb["file"])
         with open(path, "rb") as stream:
             if hashlib.sha256(stream.read()).hexdigest() != deb["sha256"]:
-                module.fail_json(msg="%s is not the bundle's file" % deb["file"])
+                module.fail_json(msg=f"{deb['file']} is not the bundle's file")
         paths.append(path)
     environment = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     code, out, err = module.run_command(["apt-get", "install", *OPTIONS, *paths], environ_update=environment)

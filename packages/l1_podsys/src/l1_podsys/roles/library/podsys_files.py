@@ -1,6 +1,8 @@
 #!/usr/bin/python
 """Ansible module: sets a batch of files, marked blocks and links, each whole or not at all."""
 
+# ruff: noqa: PTH101, PTH102, PTH104, PTH108, PTH110, PTH112, PTH116, PTH118, PTH120
+
 from __future__ import annotations
 
 import grp
@@ -8,8 +10,9 @@ import hashlib
 import os
 import pwd
 import tempfile
+from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]
 
 DOCUMENTATION = r"""
 module: podsys_files
@@ -32,10 +35,11 @@ options:
     default: ""
 author: [podsys]
 """
+LOCAL_NAMES = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 BEGIN, END = "# BEGIN podsys\n", "# END podsys\n"
 
 
-def make_parents(path, mode, owner, group):
+def make_parents(path: str, mode: int, owner: int, group: int) -> None:
     """Makes missing folders above a path; those that exist are not touched."""
     missing = []
     folder = os.path.dirname(path)
@@ -48,21 +52,23 @@ def make_parents(path, mode, owner, group):
         os.chmod(folder, mode)
 
 
-def with_block(path, lines):
-    """The text of a file with the lines between our marks replaced, or added at its end."""
+def with_block(path: str, lines: str) -> str:
+    """The text of a file with the lines between our marks replaced, or added at its top."""
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
     except FileNotFoundError:
-        text = ""
+        text = LOCAL_NAMES if path == "/etc/hosts" else ""
     block = BEGIN + lines + END
     if BEGIN in text and END in text.partition(BEGIN)[2]:
         before, _, rest = text.partition(BEGIN)
         return before + block + rest.partition(END)[2]
-    return text + ("" if not text or text.endswith("\n") else "\n") + block
+    # On top, because the first answer counts: a 127.0.1.1 line for the host's own name, as Debian's
+    # installer writes it, would send peers of a job to their own loopback.
+    return block + text
 
 
-def replace(path, data, mode, owner, group):
+def replace(path: str, data: bytes, mode: int, owner: int, group: int) -> None:
     """Writes a neighbour and renames it over the path; a bind-mounted file is rewritten in place."""
     handle, neighbour = tempfile.mkstemp(prefix=".podsys-", dir=os.path.dirname(path))
     try:
@@ -84,7 +90,8 @@ def replace(path, data, mode, owner, group):
             os.unlink(neighbour)
 
 
-def set_file(module, item, uploads):
+def set_file(module: AnsibleModule, item: dict[str, Any], uploads: str) -> None:
+    """Sets one file; parents that are missing are made."""
     path = item["path"]
     owner, group = pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid
     mode = int(item["mode"], 8)
@@ -94,7 +101,7 @@ def set_file(module, item, uploads):
     else:
         data = item["content"].encode()
         if "sha256:" + hashlib.sha256(data).hexdigest() != item["digest"]:
-            module.fail_json(msg="the content of %s is not the plan's" % path)
+            module.fail_json(msg=f"the content of {path} is not the plan's")
     if item.get("block"):
         data = with_block(path, data.decode()).encode()
         if os.path.exists(path):
@@ -108,7 +115,7 @@ def set_file(module, item, uploads):
         os.unlink(os.path.join(uploads, item["upload"]))
 
 
-def check_sudoers(module, data):
+def check_sudoers(module: AnsibleModule, data: bytes) -> None:
     """A broken sudoers file would lock everyone out of sudo."""
     if not module.get_bin_path("visudo"):
         module.fail_json(msg="there is no visudo: install sudo on the host")
@@ -117,13 +124,14 @@ def check_sudoers(module, data):
         stream.flush()
         code, _, text = module.run_command(["visudo", "-cf", stream.name])
     if code:
-        module.fail_json(msg="visudo refuses the file: %s" % text)
+        module.fail_json(msg=f"visudo refuses the file: {text}")
 
 
-def set_link(module, item):
+def set_link(module: AnsibleModule, item: dict[str, Any]) -> None:
+    """Sets one link, only to something that is there."""
     target = os.path.join(os.path.dirname(item["path"]), item["target"])
     if not os.path.exists(target):
-        module.fail_json(msg="%s: there is no %s on this host" % (item["path"], item["target"]))
+        module.fail_json(msg=f"{item['path']}: there is no {item['target']} on this host")
     neighbour = item["path"] + ".podsys-new"
     if os.path.lexists(neighbour):
         os.unlink(neighbour)
@@ -131,7 +139,8 @@ def set_link(module, item):
     os.rename(neighbour, item["path"])
 
 
-def main():
+def main() -> None:
+    """Runs the module."""
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "dict", "default": []},
@@ -148,7 +157,7 @@ def main():
             set_file(module, item, module.params["uploads"])
             done.append(item["path"])
     except (OSError, KeyError) as error:
-        module.fail_json(msg="%s: %s" % (type(error).__name__, error), paths=done)
+        module.fail_json(msg=f"{type(error).__name__}: {error}", paths=done)
     module.exit_json(changed=bool(done), paths=done)
 
 

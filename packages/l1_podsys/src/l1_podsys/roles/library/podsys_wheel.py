@@ -1,6 +1,8 @@
 #!/usr/bin/python
 """Ansible module: unpacks a wheel into a folder of its own, every file checked against RECORD."""
 
+# ruff: noqa: PTH103, PTH104, PTH108, PTH118, PTH119, PTH120
+
 from __future__ import annotations
 
 import base64
@@ -11,7 +13,7 @@ import os
 import shutil
 import zipfile
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.basic import AnsibleModule  # type: ignore[import-untyped]
 
 DOCUMENTATION = r"""
 module: podsys_wheel
@@ -26,14 +28,14 @@ author: [podsys]
 """
 
 
-def recorded(archive):
-    """The digests that the wheel's RECORD lists: name to (algorithm, digest)."""
+def recorded(archive: zipfile.ZipFile) -> tuple[dict[str, list[str]], str]:
+    """The digests that the wheel's RECORD lists (name: algorithm, digest), and RECORD's own name."""
     name = next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
     rows = csv.reader(io.StringIO(archive.read(name).decode()))
     return {row[0]: row[1].split("=", 1) for row in rows if len(row) > 1 and row[1]}, name
 
 
-def unpack(archive, place):
+def unpack(archive: zipfile.ZipFile, place: str) -> None:
     """Writes every member whose digest is right; the first that is not ends it."""
     digests, record = recorded(archive)
     for member in archive.infolist():
@@ -41,26 +43,27 @@ def unpack(archive, place):
             continue
         target = os.path.normpath(os.path.join(place, member.filename))
         if not target.startswith(place + os.sep):
-            raise ValueError("%s would leave the folder" % member.filename)
+            raise ValueError(f"{member.filename} would leave the folder")
         data = archive.read(member)
         if member.filename != record:
             kind, digest = digests[member.filename]
             have = base64.urlsafe_b64encode(hashlib.new(kind, data).digest()).rstrip(b"=").decode()
             if have != digest:
-                raise ValueError("%s differs from its RECORD" % member.filename)
+                raise ValueError(f"{member.filename} differs from its RECORD")
         os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(target, "wb") as stream:
             stream.write(data)
 
 
-def main():
+def main() -> None:
+    """Runs the module."""
     text = {"type": "str", "required": True}
     path = {"type": "path", "required": True}
     module = AnsibleModule(argument_spec={"wheel": path, "sha256": text, "folder": path, "mark": path})
     folder, wheel = module.params["folder"], module.params["wheel"]
     with open(wheel, "rb") as stream:
         if hashlib.sha256(stream.read()).hexdigest() != module.params["sha256"]:
-            module.fail_json(msg="%s is not the plan's wheel" % os.path.basename(wheel))
+            module.fail_json(msg=f"{os.path.basename(wheel)} is not the plan's wheel")
     place = folder + ".new"
     shutil.rmtree(place, ignore_errors=True)
     os.umask(0o022)
@@ -77,7 +80,7 @@ def main():
                 shutil.rmtree(os.path.join(os.path.dirname(folder), old), ignore_errors=True)
     except (OSError, KeyError, ValueError, StopIteration, zipfile.BadZipFile) as error:
         shutil.rmtree(place, ignore_errors=True)
-        module.fail_json(msg="%s: %s" % (os.path.basename(wheel), error or "no RECORD"))
+        module.fail_json(msg=f"{os.path.basename(wheel)}: {error or 'no RECORD'}")
     os.unlink(wheel)
     module.exit_json(changed=True)
 
