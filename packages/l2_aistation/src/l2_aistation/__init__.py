@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -12,8 +13,7 @@ except PackageNotFoundError:  # imported from a source tree
 
 
 def __getattr__(name: str) -> Any:
-    from . import api
-
+    api = import_module("l2_aistation.api")
     if name in api.__all__:
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

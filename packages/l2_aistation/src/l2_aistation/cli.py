@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,6 +75,7 @@ def serve(
 
     settings = Settings.load(host=host, port=port, broker_listen=broker_listen)
     logs.set_up()
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     tokens = TokenStore(settings.tokens_file)
     tokens.admin_token()
     out.print(f"aistation on http://{settings.host}:{settings.port}, operator's token in {tokens.admin_file}")

@@ -79,7 +79,7 @@ def demand_of(spec: JobSpec) -> Demand:
         TaskDemand(
             task=group.name,
             count=count,
-            cpu_milli=round(group.resources.cpu_cores * 1000),
+            cpu_milli=max(round(group.resources.cpu_cores * 1000), 1),
             memory_bytes=group.resources.memory_bytes,
             accelerators=group.resources.accelerators,
             model=group.resources.accelerator_model,

@@ -22,6 +22,9 @@ MOST_PAIRED_SPINES = 16
 MOST_DOMAINS = 64
 """How many switches a gang of unlike groups is tried under, at each level."""
 
+MOST_TASKS = 1 << 20
+"""Tasks that one node could take at most, whatever they need."""
+
 NOTHING = np.int64(np.iinfo(np.int64).max)
 LEAF = LEVELS.index("leaf")
 
@@ -66,7 +69,7 @@ def place(pool: Pool, demand: Demand, usable: Bools | None = None) -> Placement 
 
 def capacity(pool: Pool, room: Room, group: TaskDemand, model: str | None = None) -> Ints:
     """How many tasks of a group each node could take."""
-    most = np.where(room.usable, group.count, 0).astype(np.int64)
+    most = np.where(room.usable, MOST_TASKS, 0).astype(np.int64)
     if group.accelerators:
         wanted = group.model if model is None else model
         bits = room.bits if wanted is None else room.bits & pool.bits_of(wanted)

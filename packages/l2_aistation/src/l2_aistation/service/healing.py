@@ -167,7 +167,7 @@ def seen(platform: Platform, event: NodeSeen) -> None:
     platform.seen[event.node] = max(event.at, platform.seen.get(event.node, 0.0))
     if not platform.world.pool.up[platform.world.pool.index[event.node]]:
         platform.world.pool.set_up(event.node, value=True)
-        platform.note("node", None, node=event.node, event="up")
+        platform.note("node", None, node=event.node, change="up")
         platform.dirty = True
     for name, number in event.attempts:
         attempt = platform.attempts.get(name)
@@ -199,7 +199,7 @@ def lost(platform: Platform, node: str) -> None:
         return
     if platform.world.pool.up[platform.world.pool.index[node]]:
         platform.world.pool.set_up(node, value=False)
-        platform.note("node", None, node=node, event="lost", last_seen=last)
+        platform.note("node", None, node=node, change="lost", last_seen=last)
         platform.dirty = True
     for attempt in list(platform.attempts.values()):
         if node not in attempt.nodes:

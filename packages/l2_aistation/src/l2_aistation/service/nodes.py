@@ -65,7 +65,7 @@ def _set_cordon(platform: Platform, who: Principal, node: str, reason: str, *, v
     platform.world.pool.set_cordoned(node, value=value)
     platform.batch.nodes[node] = (value, reason)
     platform.note(
-        "node", None, who=who.name, node=node, event="cordoned" if value else "uncordoned", reason=reason
+        "node", None, who=who.name, node=node, change="cordoned" if value else "uncordoned", reason=reason
     )
     platform.dirty = True
 

@@ -150,7 +150,7 @@ class Platform:
             self.world.jobs.pop(job.id, None)
             self.refusals.pop(job.id, None)
         self.batch.touch(job)
-        self.note("state", job, **{"from": str(before), "event": str(event), "to": str(to)}, **body)
+        self.note("state", job, **{"from": str(before), "on": str(event), "to": str(to)}, **body)
         self.dirty = True
 
     def move_attempt(self, attempt: Attempt, event: AttemptEvent) -> None:

@@ -201,7 +201,7 @@ class Recovery:
         self.platform.cordons[node] = cause.label
         self.platform.batch.nodes[node] = (True, cause.label)
         self.platform.world.pool.set_cordoned(node, value=True)
-        self.platform.note("node", None, node=node, event="cordoned", reason=cause.label)
+        self.platform.note("node", None, node=node, change="cordoned", reason=cause.label)
 
 
 def _carries(model_bits: Bits, node: int) -> Bools:
