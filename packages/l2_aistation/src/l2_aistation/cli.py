@@ -271,7 +271,7 @@ def diagnose(
     """Say what broke, from logs alone: label, place, evidence, action."""
     from .log_files import diagnose as diagnose_files
 
-    answer = diagnose_files(files).as_json()
+    answer: dict[str, Any] = diagnose_files(files).as_json()
     if as_json:
         show_json(answer)
         return

@@ -26,6 +26,7 @@ from l2_aistation.core.world import Job
 from .jobs import stop
 from .launch import attend_commands, end_commands, start_commands
 from .platform import Platform
+from .warming import cool, warm
 
 FATAL_STALLS = frozenset({"hang", "nan", "disk", "memory"})
 ACKNOWLEDGE_S = 5.0
@@ -64,6 +65,7 @@ def _started(platform: Platform, job: Job, attempt: Attempt, event: TaskStarted)
         if job.started_at is None:
             job.started_at = event.at
         platform.move(job, JobEvent.STARTED)
+        warm(platform, job, attempt)
 
 
 def _exited(platform: Platform, job: Job, attempt: Attempt, event: TaskExited) -> None:
@@ -90,6 +92,7 @@ def finish(platform: Platform, job: Job, attempt: Attempt) -> None:
     platform.world.give(job)
     platform.move(job, JobEvent.COMPLETE)
     platform.outbox.extend(end_commands(platform, attempt, keep_warm=False))
+    cool(platform, job.id, attempt.number)
 
 
 def _stalled(platform: Platform, job: Job, attempt: Attempt, event: TaskStalled) -> None:
@@ -158,6 +161,7 @@ def settle(platform: Platform, job: Job, attempt: Attempt) -> None:
         platform.move_attempt(attempt, AttemptEvent.END)
         platform.world.give(job)
         platform.stopped(job)
+        cool(platform, job.id, attempt.number)
 
 
 def seen(platform: Platform, event: NodeSeen) -> None:
@@ -260,6 +264,7 @@ def send_again(platform: Platform) -> None:
             platform.outbox.extend(start_commands(platform, job, attempt))
         elif attempt.state is AttemptState.RUNNING:
             platform.outbox.extend(attend_commands(attempt))
+            warm(platform, job, attempt)
         elif attempt.state is AttemptState.HOLDING:
             platform.outbox.extend(end_commands(platform, attempt, keep_warm=True))
         elif attempt.state is AttemptState.STOPPING:

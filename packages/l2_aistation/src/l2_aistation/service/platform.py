@@ -49,6 +49,7 @@ class Platform:
     cordons: dict[str, str] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
     boots: dict[str, str] = field(default_factory=dict)
+    warm: dict[str, str] = field(default_factory=dict)
     batch: Batch = field(default_factory=Batch)
     outbox: list[Command] = field(default_factory=list)
     dirty: bool = True
@@ -58,6 +59,7 @@ class Platform:
     def load(self) -> None:
         """Rebuilds everything from the store."""
         self.batch, self.outbox, self.dirty = Batch(), [], True
+        self.warm.clear()
         self.refusals.clear()
         self.next_port = int(self.clock())  # not the ports that were used just before a restart
         self.facts = self.store.cluster() or self.source.cluster()

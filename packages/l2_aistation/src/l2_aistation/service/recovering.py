@@ -18,6 +18,7 @@ from l2_aistation.documents import JobSpec
 
 from .launch import end_commands, start_commands
 from .platform import Platform
+from .warming import cool
 
 
 class Recovery:
@@ -161,6 +162,10 @@ class Recovery:
             job.cause, job.why = cause.label, decision.why
             self.platform.move(job, JobEvent.FAIL, why=decision.why, cause=cause.label)
             self.platform.outbox.extend(end_commands(self.platform, attempt, keep_warm=False))
+        if decision.what != "resume":
+            cool(self.platform, job.id, attempt.number)
+        elif self.platform.warm.get(job.id) in decision.replaced.values():
+            del self.platform.warm[job.id]  # it is the job's now; the next one is warmed when it runs
         self.causes.pop(key, None)
         self.ask_at.pop(key, None)
 

@@ -166,6 +166,12 @@ def _entry(entry: Any) -> dict[str, Any]:
     return {**entry, "at": views.moment(entry["at"]), "words": words, "why": why}
 
 
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} → {item}" for name, item in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 @router.post("/jobs/{job}/{verb}")
 async def job_form(request: Request, job: str, verb: str, who: Caller, service: Platform) -> Response:
     """The buttons of a job's page."""
