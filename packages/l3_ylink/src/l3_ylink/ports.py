@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,17 @@ class JobRunner(Protocol):
     def run(self, request: JobRequest) -> JobHandle: ...
 
 
-@runtime_checkable
 class ProgressReporter(Protocol):
-    """Hears of every training step."""
+    """Hears how a training program gets on; steps count from 1."""
 
-    def step(self, step: int, **values: float) -> None: ...
+    def step(self, number: int, *, loss: float | None = None, samples: int | None = None) -> None:
+        """Step `number` is done."""
+        ...
+
+    def checkpoint(self, number: int) -> None:
+        """The checkpoint taken after step `number` is durable."""
+        ...
+
+    def resumed(self, number: int) -> None:
+        """The checkpoint of step `number` is loaded; training goes on after it."""
+        ...

@@ -17,8 +17,8 @@ import time
 import uuid
 from pathlib import Path
 
-from .._kit.problems import BadInput, Unavailable
-from ..ports import JobOutcome, JobRequest
+from l3_ylink._kit.problems import BadInput, Unavailable
+from l3_ylink.ports import JobOutcome, JobRequest
 
 TIED = Path(__file__).with_name("tied.py")
 GRACE_S = 5.0
@@ -128,7 +128,7 @@ class LocalJob:
         return None
 
     def _first_cause(self, tasks: list[subprocess.Popen[bytes]], seen: int) -> int:
-        """Peers of a lost rank fail within milliseconds: one that ended by bad input or a signal came first."""
+        """Peers of a lost rank fail within milliseconds: bad input or a signal came first."""
         time.sleep(2 * POLL_S)
         codes = {rank: exit_code(task) for rank, task in enumerate(tasks)}
         first = [rank for rank, code in codes.items() if code == BadInput.exit_code or (code or 0) < 0]
@@ -142,7 +142,9 @@ class LocalJob:
         code = exit_code(tasks[failed]) or 0
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         words = last_words(self._log(failed))
-        return JobOutcome("failed", exit_code=code, why=f"rank {failed} {how}" + (f": {words}" if words else ""))
+        return JobOutcome(
+            "failed", exit_code=code, why=f"rank {failed} {how}" + (f": {words}" if words else "")
+        )
 
 
 def exit_code(task: subprocess.Popen[bytes]) -> int | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from .._kit.documents import Producer, Reference, digest_of_file
-from .._kit.problems import BadInput
-from ..documents import FileEntry, ModelManifest, Training
+from l3_ylink._kit.documents import Producer, Reference, digest_of_file
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.documents import FileEntry, ModelManifest, Training
 
 MANIFEST = "model-manifest.json"
 TOKENIZER = "tokenizer.json"
@@ -44,7 +44,7 @@ def write_manifest(
     languages: Iterable[str] = (),
 ) -> ModelManifest:
     """Hashes the folder's files and writes `model-manifest.json`, last."""
-    from .. import __version__
+    from l3_ylink import __version__
 
     tokenizer = folder / TOKENIZER
     manifest = ModelManifest(

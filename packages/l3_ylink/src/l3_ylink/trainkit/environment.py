@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .._kit.problems import BadInput
+from l3_ylink._kit.problems import BadInput
 
 
 @dataclass(frozen=True)
@@ -48,5 +48,7 @@ def checkpoint_folder(out: Path) -> Path:
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:
     value = environment.get(name, str(default))
     if not value.isdecimal():
-        raise BadInput(f"is {value!r}, not a number", field=name, do="start the ranks with torchrun's variables")
+        raise BadInput(
+            f"is {value!r}, not a number", field=name, do="start the ranks with torchrun's variables"
+        )
     return int(value)

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .._kit.problems import Problem
-from ..ports import ProgressReporter
+from l3_ylink._kit.problems import Problem
+from l3_ylink.ports import ProgressReporter
 
 STEPS = "steps.jsonl"
 RESULT = "result.json"
@@ -39,14 +39,26 @@ class StepLog:
         if torn:  # a killed attempt left half a line
             self.stream.write("\n")
 
-    def step(self, step: int, **values: float) -> None:
-        """Notes the step (counted from 1) with its figures."""
-        row = {"step": step, "attempt": self.attempt, "at": datetime.now(UTC).isoformat(), **values}
+    def step(self, number: int, *, loss: float, seconds: float, samples: int) -> None:
+        """Notes a step (counted from 1): mean loss, duration, samples that it took."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        row = {"step": number, "attempt": self.attempt, "at": at, "loss": loss, "seconds": seconds}
         self.stream.write(json.dumps(row) + "\n")
         self.stream.flush()
-        print(f"step {step} " + " ".join(f"{name} {value:.4g}" for name, value in values.items()), flush=True)
+        print(f"step {number} loss {loss:.4f} seconds {seconds:.3f}", flush=True)
         if self.reporter is not None:
-            self.reporter.step(step, **values)
+            self.reporter.step(number, loss=loss, samples=samples)
+
+    def checkpoint(self, number: int) -> None:
+        """Tells that the checkpoint after step `number` is durable."""
+        if self.reporter is not None:
+            self.reporter.checkpoint(number)
+
+    def resumed(self, number: int) -> None:
+        """Tells that training goes on after step `number`."""
+        print(f"resumed after step {number}", flush=True)
+        if self.reporter is not None:
+            self.reporter.resumed(number)
 
 
 def read_steps(out: Path, since: int = 0) -> Iterator[dict[str, Any]]:
@@ -72,7 +84,7 @@ def reporter_of_platform() -> ProgressReporter | None:
     if "OGAI_PROGRESS" not in os.environ:
         return None
     try:
-        from ..adapters.l2_aistation import progress_reporter
+        from l3_ylink.adapters.l2_aistation import progress_reporter
     except ImportError:
         return None
     return progress_reporter()

@@ -1,7 +1,7 @@
 """Training runs as folders: `run.json` says what a run is and how far it came.
 
 It survives kill -9: a run that says `running` but whose supervisor is gone is `interrupted`, and
-the same command goes on with it.  A small pointer per run under the state folder makes them listable.
+the same command goes on with it.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from .._kit.config import home
-from .._kit.files import atomic_write
-from .._kit.problems import BadInput, Conflict, NotFound
+from l3_ylink._kit.files import atomic_write
+from l3_ylink._kit.problems import BadInput, Conflict, NotFound
 
 RUN = "run.json"
-RUNNING, COMPLETED, FAILED, CANCELLED, INTERRUPTED = "running", "completed", "failed", "cancelled", "interrupted"
+RUNNING, COMPLETED, FAILED, CANCELLED, INTERRUPTED = (
+    "running",
+    "completed",
+    "failed",
+    "cancelled",
+    "interrupted",
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Run:
         return self
 
 
-def open_run(folder: Path, kind: str, inputs: dict[str, str], runs: Path | None = None) -> Run:
+def open_run(folder: Path, kind: str, inputs: dict[str, str]) -> Run:
     """Begins a run in `folder`, or the next attempt of the one that is there.
 
     `inputs` maps a name to a digest; a folder with a run of other inputs, or one that is running
@@ -68,10 +71,10 @@ def open_run(folder: Path, kind: str, inputs: dict[str, str], runs: Path | None 
         run = Run(f"run-{uuid.uuid4().hex[:8]}", kind, str(folder), inputs, RUNNING, 1, now())
     else:
         _same(before, kind, inputs)
-        run = replace(before, state=RUNNING, attempt=before.attempt + 1, ended_at=None, why="", folder=str(folder))
-    run = replace(run, supervisor=process_mark(os.getpid())).write()
-    atomic_write((runs or registry()) / f"{run.id}.json", json.dumps({"folder": str(folder)}))
-    return run
+        run = replace(
+            before, state=RUNNING, attempt=before.attempt + 1, ended_at=None, why="", folder=str(folder)
+        )
+    return replace(run, supervisor=process_mark(os.getpid())).write()
 
 
 def read_run(folder: Path) -> Run:
@@ -82,29 +85,6 @@ def read_run(folder: Path) -> Run:
         raise NotFound(f"no run in {folder}", do="ylink train list shows the runs") from error
     except (ValueError, TypeError) as error:
         raise BadInput(f"is not a run's file: {error}", field=str(folder / RUN)) from error
-
-
-def list_runs(runs: Path | None = None) -> Iterator[Run]:
-    """All runs known on this machine whose folders still exist, newest first."""
-    found = []
-    for pointer in (runs or registry()).glob("*.json"):
-        folder = Path(json.loads(pointer.read_bytes())["folder"])
-        if (folder / RUN).exists():
-            found.append(read_run(folder).seen())
-    yield from sorted(found, key=lambda run: run.started_at, reverse=True)
-
-
-def find_run(name: str, runs: Path | None = None) -> Run:
-    """A run by its id, or by its folder."""
-    pointer = (runs or registry()) / f"{name}.json"
-    if "/" not in name and pointer.exists():
-        return read_run(Path(json.loads(pointer.read_bytes())["folder"])).seen()
-    return read_run(Path(name)).seen()
-
-
-def registry() -> Path:
-    """Where the pointers to runs lie."""
-    return home() / "l3" / "runs"
 
 
 def process_mark(pid: int) -> str:
@@ -121,14 +101,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def as_row(run: Run) -> dict[str, Any]:
-    """A run as a row of a table or of JSON."""
-    return asdict(run)
-
-
 def _same(before: Run, kind: str, inputs: dict[str, str]) -> None:
     if before.state == RUNNING:
-        raise Conflict(f"{before.id} is running in {before.folder}", do="wait for it, or choose another --out")
+        raise Conflict(
+            f"{before.id} is running in {before.folder}", do="wait for it, or choose another --out"
+        )
     other = sorted(name for name in {*before.inputs, *inputs} if before.inputs.get(name) != inputs.get(name))
     if before.kind != kind or other:
         raise Conflict(

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .._kit.documents import Reference
-from .._kit.problems import BadInput, Failed
-from ..documents import DatasetManifest, ModelManifest, ParallelPlan, Training
-from ..models.manifest import read_model, write_manifest
-from ..ports import CheckpointRequest, JobOutcome, JobRequest, JobRunner
+from l3_ylink._kit.documents import Reference
+from l3_ylink._kit.problems import BadInput, Failed
+from l3_ylink.documents import DatasetManifest, ModelManifest, ParallelPlan, Training
+from l3_ylink.models.manifest import read_model, write_manifest
+from l3_ylink.ports import CheckpointRequest, JobOutcome, JobRequest, JobRunner
+
 from . import runs
 from .program import RESULT, STEPS, loss_curve, read_steps
 from .tokens import open_dataset, read_manifest
@@ -83,11 +84,13 @@ def train_pretrain(
         name=name,
         command=command,
         count=plan.world_size,
+        environment={"DS_ACCELERATOR": "cpu", "OGAI_PREIMPORT": "torch,torch._dynamo,deepspeed"},
         checkpoint=CheckpointRequest(paths(out / "checkpoints"), checkpoint_every, keep),
         one_per_node=one_per_node,
         inputs=(manifest.digest(),),
     )
-    run = runs.open_run(out, "pretrain", {"plan": plan.digest(), "data": manifest.digest(), "seed": str(seed)})
+    inputs = {"plan": plan.digest(), "data": manifest.digest(), "seed": str(seed)}
+    run = runs.open_run(out, "pretrain", inputs)
     outcome = carry_out(run, request, runner, on_step)
     result = _result(out)
     model = write_manifest(

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._kit.documents import digest_of_file
-from .._kit.problems import BadInput
-from ..documents import DatasetManifest, Shard
+from l3_ylink._kit.documents import Reference, digest_of_file
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.documents import DatasetManifest, ModelShape, Shard
 
 MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
@@ -55,7 +55,7 @@ class TokenDataset:
             )
 
     def batch(self, first: int, count: int) -> npt.NDArray[np.int64]:
-        """Samples at positions first … first + count - 1 of the endless shuffled order: [count, sequence + 1]."""
+        """Samples first … first + count - 1 of the endless shuffled order: [count, sequence + 1]."""
         rows = [self._sample(self._index(position)) for position in range(first, first + count)]
         return np.stack(rows)
 
@@ -82,7 +82,9 @@ def shuffled(samples: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch]))).permutation(samples)
 
 
-def position_of(step: int, accumulated: int, rank: int, *, global_batch: int, micro_batch: int, data_parallel: int) -> int:
+def position_of(
+    step: int, accumulated: int, rank: int, *, global_batch: int, micro_batch: int, data_parallel: int
+) -> int:
     """Where in the endless order a rank's micro-batch of a step begins (steps count from 0)."""
     return step * global_batch + (accumulated * data_parallel + rank) * micro_batch
 
@@ -114,7 +116,9 @@ def open_dataset(
             continue
         index = uri.removesuffix(".bin") + ".idx"
         if index not in listed:
-            raise BadInput(f"has no {index} beside it", field=uri, do="list both files of the pair in the manifest")
+            raise BadInput(
+                f"has no {index} beside it", field=uri, do="list both files of the pair in the manifest"
+            )
         files.append(open_pair(folder, uri, index))
     dataset = TokenDataset(files, sequence, seed)
     if verify:
@@ -181,4 +185,15 @@ def vocabulary_of(tokenizer: Path) -> int:
     vocabulary = value["model"]["vocab"]  # piece -> id, or (Unigram) a list of [piece, score]
     ids = [*(vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary)))]
     ids += [row["id"] for row in value.get("added_tokens", [])]
-    return (max(ids) + 64) // 64 * 64
+    return (int(max(ids)) + 64) // 64 * 64
+
+
+def fitted_to_data(shape: ModelShape, data: Path | None) -> tuple[ModelShape, list[Reference], int | None]:
+    """The shape with the vocabulary of a data set's tokenizer, the data set as an input, its token count."""
+    if data is None:
+        return shape, [], None
+    manifest = read_manifest(data)
+    tokenizer = tokenizer_file(data, manifest)
+    if tokenizer is not None:
+        shape = shape.model_copy(update={"vocabulary": vocabulary_of(tokenizer)})
+    return shape, [manifest.reference()], manifest.tokens

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..._kit.documents import digest_of_file
-from ..._kit.files import atomic_write
-from ..._kit.problems import BadInput, Failed
+from l3_ylink._kit.documents import digest_of_file
+from l3_ylink._kit.files import atomic_write
+from l3_ylink._kit.problems import BadInput, Failed
 
 INDEX = "checkpoint.json"
 LATEST = "latest"
@@ -62,7 +62,7 @@ class CheckpointStore:
         atomic_write(partial / INDEX, json.dumps(index, indent=1, sort_keys=True))
         if final.exists():  # a damaged one of this step, or one that a later fall-back passed over
             shutil.rmtree(final)
-        os.rename(partial, final)
+        partial.rename(final)
         sync_folder(self.folder)
         atomic_write(self.folder / LATEST, final.name + "\n")
         self._remove_old(step)
@@ -165,7 +165,9 @@ def sync_folder(folder: Path) -> None:
 
 def is_about_writing(error: Exception) -> bool:
     """Whether a file could not be written, as opposed to a peer that was lost: torch.save hides the errno."""
-    return isinstance(error, OSError) or any(word in str(error) for word in ("PytorchStreamWriter", "iostream"))
+    return isinstance(error, OSError) or any(
+        word in str(error) for word in ("PytorchStreamWriter", "iostream")
+    )
 
 
 def save_failed(error: Exception, folder: Path, step: int) -> Failed:

@@ -10,8 +10,9 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from ..._kit.files import atomic_write
-from ...documents import ParallelPlan
+from l3_ylink._kit.files import atomic_write
+from l3_ylink.documents import ParallelPlan
+
 from .llama import hugging_face_config
 
 END_OF_TEXT = ("<|endoftext|>", "</s>", "<eos>", "<|eos|>", "[EOS]", "<|im_end|>")

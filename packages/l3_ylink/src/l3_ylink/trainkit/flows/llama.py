@@ -4,6 +4,7 @@ Parameters carry the names of Hugging Face's `LlamaForCausalLM`, so that a saved
 as it is (Touvron et al., arXiv 2302.13971; grouped queries: Ainslie et al., arXiv 2305.13245).
 """
 
+# mypy: disallow-subclassing-any=false
 from __future__ import annotations
 
 import math
@@ -13,7 +14,7 @@ import torch.nn.functional as F  # noqa: N812 (the field's habit)
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ...documents import ModelShape
+from l3_ylink.documents import ModelShape
 
 ROPE_THETA = 10_000.0
 NORM_EPS = 1e-5
@@ -103,7 +104,7 @@ class Llama(nn.Module):
         initialise(self, shape, seed)
 
     def forward(self, tokens: Tensor, targets: Tensor | None = None) -> Tensor:
-        """tokens, targets: int64 [batch, sequence] -> a scalar loss, or logits [batch, sequence, vocabulary]."""
+        """tokens, targets: int64 [batch, sequence] -> a scalar, or logits [batch, sequence, vocabulary]."""
         x = self.model.embed_tokens(tokens)
         cos, sin = (table[: tokens.shape[1]].to(x.dtype) for table in (self.cos, self.sin))
         for layer in self.model.layers:

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..._kit.files import atomic_write
-from ...documents import DatasetManifest, ParallelPlan
-from ..checkpoint.store import CheckpointStore, is_about_writing, save_failed, seal
-from ..environment import Rank, checkpoint_folder, in_shared
-from ..planning import hardware_flops, mfu, wanted_world
-from ..program import RESULT, StepLog, reporter_of_platform, run_program
-from ..tokens import TokenDataset, open_dataset, position_of, read_manifest, tokenizer_file
+from l3_ylink._kit.files import atomic_write
+from l3_ylink.documents import DatasetManifest, ParallelPlan
+from l3_ylink.trainkit.checkpoint.store import CheckpointStore, is_about_writing, save_failed, seal
+from l3_ylink.trainkit.environment import Rank, checkpoint_folder, in_shared
+from l3_ylink.trainkit.planning import hardware_flops, mfu, wanted_world
+from l3_ylink.trainkit.program import RESULT, StepLog, reporter_of_platform, run_program
+from l3_ylink.trainkit.tokens import TokenDataset, open_dataset, position_of, read_manifest, tokenizer_file
 
 WARM_UP = 0.05
 """Part of the steps over which the learning rate rises; it then falls along a cosine to a tenth."""
@@ -57,9 +57,11 @@ def main() -> None:
     """One rank, start to end."""
     inputs = read_inputs()
     engine = start_engine(inputs)
-    step = resume(engine, inputs)
-    peak = measured_peak_flops()
     log = StepLog(inputs.out, inputs.rank.attempt, reporter_of_platform()) if inputs.rank.is_first else None
+    step = resume(engine, inputs)
+    if log is not None and step:
+        log.resumed(step)
+    peak = measured_peak_flops()
     seconds: list[float] = []
 
     while step < inputs.plan.steps:
@@ -69,9 +71,11 @@ def main() -> None:
         step += 1
         seconds.append(time.monotonic() - began)
         if log is not None:
-            log.step(step, loss=loss, seconds=seconds[-1])
+            log.step(step, loss=loss, seconds=seconds[-1], samples=inputs.plan.global_batch)
         if step % inputs.every == 0 or step == inputs.plan.steps:
             save(engine, inputs, step)
+            if log is not None:
+                log.checkpoint(step)
 
     if inputs.rank.is_first:
         export(engine, inputs, statistics.median(seconds[1:] or seconds or [0.0]), peak)
@@ -107,7 +111,13 @@ def read_inputs() -> Inputs:
 
 def start_engine(inputs: Inputs) -> Any:
     """The process group and DeepSpeed's engine around our model and torch's AdamW."""
-    alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    alone = {
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
+    }
     for name, value in {"DS_ACCELERATOR": "cpu", **alone}.items():
         os.environ.setdefault(name, value)
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
@@ -239,7 +249,6 @@ def choose_checkpoint(inputs: Inputs) -> tuple[str, int] | None:
         print(f"warning: {warning}", flush=True)
     if checkpoint is None:
         return None
-    print(f"resuming after step {checkpoint.step}", flush=True)
     return str(checkpoint.folder), checkpoint.step
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...documents import ModelShape
+from l3_ylink.documents import ModelShape
 
 BYTES_OF = {"float32": 4, "bfloat16": 2, "float16": 2}
 OPTIMIZER_BYTES = 12

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..._kit.documents import Producer, Reference
-from ..._kit.problems import BadInput
-from ...documents import ModelShape, ParallelPlan
+from l3_ylink._kit.documents import Producer, Reference
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.documents import ModelShape, ParallelPlan
+
 from . import cost
 from .shapes import checked
 
@@ -116,7 +117,7 @@ def make_plan(
     )
     plan.reasons = [
         f"{layout}",
-        f"global batch {batch} = {layout.data_parallel} data × {size} micro-batch × {accumulation} accumulated",
+        f"global batch {batch} = {layout.data_parallel} data × {size} micro × {accumulation} accumulated",
         _why_micro_batch(micro_batch, memory_limit_bytes),
         *_memory_in_words(plan, forecast(size)),
         *_flops_in_words(plan),
@@ -225,10 +226,16 @@ def _why_micro_batch(given: int | None, limit: int | None) -> str:
 def _memory_in_words(plan: ParallelPlan, forecast: cost.Memory) -> list[str]:
     states = forecast.states
     shared = {0: "nothing", 1: "the optimizer", 2: "optimizer and gradients", 3: "all states"}
+    parts = {
+        "parameters": states.parameters,
+        "gradients": states.gradients,
+        "optimizer": states.optimizer,
+        "activations": forecast.activations,
+        "logits' gradient": forecast.workspace,
+    }
     return [
-        f"memory a rank {human(forecast.total)}: parameters {human(states.parameters)}, gradients "
-        f"{human(states.gradients)}, optimizer {human(states.optimizer)}, activations "
-        f"{human(forecast.activations)}, logits' gradient {human(forecast.workspace)}",
+        f"memory a rank {human(forecast.total)}: "
+        + ", ".join(f"{name} {human(count)}" for name, count in parts.items()),
         f"ZeRO-{plan.zero_stage} divides {shared[plan.zero_stage]} by {plan.data_parallel}",
     ]
 
@@ -236,14 +243,15 @@ def _memory_in_words(plan: ParallelPlan, forecast: cost.Memory) -> list[str]:
 def _flops_in_words(plan: ParallelPlan) -> list[str]:
     hardware = cost.hardware_flops(plan.shape, plan.global_batch, plan.recompute)
     return [
-        f"{plan.flops_per_step:.3e} model FLOPs a step (for MFU), {hardware:.3e} with recomputation (for HFU)",
+        f"{plan.flops_per_step:.3e} model FLOPs a step (MFU), {hardware:.3e} with recomputation (HFU)",
         f"MFU is {plan.flops_per_step / hardware:.2f} × HFU with recompute {plan.recompute}",
     ]
 
 
 def _tokens_in_words(plan: ParallelPlan, tokens: int | None) -> str:
     read = plan.steps * plan.global_batch * plan.shape.sequence
-    words = f"reads {read:,} tokens, {read / plan.parameters:.2g} a parameter (about {TOKENS_PER_PARAMETER} is best)"
+    best = f"about {TOKENS_PER_PARAMETER} is best"
+    words = f"reads {read:,} tokens, {read / plan.parameters:.2g} a parameter ({best})"
     return words if not tokens else f"{words}, {read / tokens:.2g} epochs of the data set"
 
 
@@ -278,6 +286,6 @@ def human(count: float) -> str:
 
 
 def _producer() -> Producer:
-    from ... import __version__
+    from l3_ylink import __version__
 
     return Producer(name="l3-ylink", version=__version__)

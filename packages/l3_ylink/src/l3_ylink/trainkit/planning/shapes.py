@@ -7,15 +7,17 @@ from pathlib import Path
 
 import yaml
 
-from ..._kit.documents import validated
-from ..._kit.problems import BadInput
-from ...documents import ModelShape
+from l3_ylink._kit.documents import validated
+from l3_ylink._kit.problems import BadInput
+from l3_ylink.documents import ModelShape
 
 
 def preset_names() -> list[str]:
     """The shapes that are shipped."""
     folder = files(__package__) / "shapes"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )
 
 
 def read_shape(source: str) -> ModelShape:
@@ -35,7 +37,7 @@ def checked(shape: ModelShape) -> ModelShape:
     """`shape`, or a `BadInput` that names the division that does not come out even."""
     if shape.hidden % shape.heads:
         raise BadInput(
-            f"hidden {shape.hidden} = {shape.heads} heads × {shape.hidden / shape.heads:.2f}: not a whole head",
+            f"hidden {shape.hidden} / {shape.heads} heads = {shape.hidden / shape.heads:.2f}: not whole",
             field="heads",
             do=f"take a divisor of {shape.hidden}",
         )
