@@ -6,12 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .adapters.l2_aistation import AistationRunner
+    from .backends.local import LocalRunner
+    from .backends.local import LocalRunner
     from .datakit.explain import Explanation, explain, whatif
     from .datakit.recipe import Recipe, load_recipe
     from .datakit.run import DataRun, run_recipe
     from .datakit.transform.megatron import TokenFile, write_tokens
     from .documents import DatasetManifest, ModelManifest, ParallelPlan
+    from .models.gguf import import_gguf
+    from .ports import CheckpointRequest, JobRequest, JobRunner
     from .settings import Settings
+    from .trainkit.planning import make_plan
+    from .trainkit.service import train_pretrain, train_sft
     from .web import create_app
 
 _DATA = {
@@ -32,14 +39,27 @@ _DATA = {
 }
 
 # training names: name -> module below l3_ylink
-_TRAINING: dict[str, str] = {}
+_TRAINING = {
+    "CheckpointRequest": "ports",
+    "JobRequest": "ports",
+    "JobRunner": "ports",
+    "LocalRunner": "backends.local",
+    "import_gguf": "models.gguf",
+    "make_plan": "trainkit.planning",
+    "train_pretrain": "trainkit.service",
+    "train_sft": "trainkit.service",
+}
 
 _WHERE = {**_DATA, **_TRAINING}
 
 __all__ = [
+    "CheckpointRequest",
     "DataRun",
     "DatasetManifest",
     "Explanation",
+    "JobRequest",
+    "JobRunner",
+    "LocalRunner",
     "ModelManifest",
     "ParallelPlan",
     "Recipe",
@@ -47,8 +67,12 @@ __all__ = [
     "TokenFile",
     "create_app",
     "explain",
+    "import_gguf",
     "load_recipe",
+    "make_plan",
     "run_recipe",
+    "train_pretrain",
+    "train_sft",
     "whatif",
     "write_tokens",
 ]
