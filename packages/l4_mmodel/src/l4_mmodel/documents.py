@@ -22,6 +22,7 @@ class MetricValue(Part):
     confidence: float = Field(default=0.95, gt=0, lt=1)
     method: str = Field(description="how the interval was made: wilson, bootstrap …")
     unit: str = ""
+    standard_error: float | None = Field(default=None, ge=0, description="clustered where items are")
 
 
 class LatencySummary(Part):

@@ -1,0 +1,1 @@
+"""Models, versions, aliases and data sets over content-addressed files."""

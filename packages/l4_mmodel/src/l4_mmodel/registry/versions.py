@@ -1,0 +1,382 @@
+"""Versions: registered whole or not at all, found by name, number, alias or digest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+
+from l4_mmodel._kit.problems import BadInput, Conflict, NotFound
+from l4_mmodel.security.formats import inspect
+from l4_mmodel.security.tensors import TensorFile
+from l4_mmodel.store import tables
+from l4_mmodel.store.database import Store
+
+from .aliases import set_alias
+from .blobs import Blobs, stage
+from .manifests import MODEL_SCHEMA, ManifestFile, ModelManifest, open_manifest, read_model_manifest
+from .names import Ref, check_alias, check_name, parse_ref
+
+ADAPTER = "adapter"
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, and bytes done and in all."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A registered version of a model.  `digest` is its manifest's."""
+
+    id: int
+    tenant: str
+    name: str
+    number: int
+    digest: str
+    type: str
+    format: str
+    bytes: int
+    licence: str
+    base_digest: str | None
+    created_at: float
+    created_by: str
+    tags: dict[str, str]
+    manifest: dict[str, Any] = field(repr=False)
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        """`NAME@NUMBER`."""
+        return f"{self.name}@{self.number}"
+
+    @property
+    def architecture(self) -> str:
+        """The architecture's name, from the manifest."""
+        return str(self.manifest.get("architecture", ""))
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters it has."""
+        return int(self.manifest.get("parameters", 0))
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Name → digest."""
+        return {file["uri"]: file["sha256"] for file in self.manifest["files"]}
+
+    def as_json(self) -> dict[str, Any]:
+        """The version without its manifest."""
+        row = {name: getattr(self, name) for name in PUBLIC}
+        return {**row, "ref": self.ref, "aliases": list(self.aliases)}
+
+
+PUBLIC = (
+    "name", "number", "digest", "type", "format", "architecture", "parameters", "bytes", "licence",
+    "base_digest", "tenant", "tags", "created_at", "created_by",
+)  # fmt: skip
+
+
+class Versions:
+    """The registry's versions."""
+
+    def __init__(self, store: Store, blobs: Blobs) -> None:
+        self.store = store
+        self.blobs = blobs
+
+    def register(
+        self,
+        path: Path,
+        *,
+        tenant: str,
+        by: str,
+        name: str | None = None,
+        alias: str | None = None,
+        tags: dict[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Version:
+        """Registers the model of a `model-manifest/v1`: every digest verified, every file looked into.
+
+        The same manifest again gives the version that is there.  Errors leave nothing behind.
+        """
+        if alias is not None:
+            check_alias(alias)
+        opened = open_manifest(path, MODEL_SCHEMA)
+        manifest = read_model_manifest(opened.value, str(path))
+        name = check_name(name or manifest.name)
+        known = self._by_digest(tenant, opened.digest)
+        if known is None:
+            self._check_base(manifest, tenant)
+            with self.blobs.staging() as staging:
+                weights = self._bring_in(opened.folder, manifest, tenant, staging, progress)
+                known = self._record(
+                    manifest, opened.value, opened.digest, weights,
+                    tenant=tenant, by=by, name=name, tags=tags or {},
+                )  # fmt: skip
+        elif known.name != name:
+            raise Conflict(f"this manifest is registered already as {known.ref}", do="use that name")
+        if alias is not None and alias not in known.aliases:
+            set_alias(self.store, known.id, known.ref, alias, tenant=tenant, by=by, reason="at registration")
+            known = self.get(Ref(digest=known.digest), tenant)
+        return known
+
+    def _bring_in(
+        self, folder: Path, manifest: ModelManifest, tenant: str, staging: Path, progress: Progress | None
+    ) -> list[TensorFile]:
+        """Hashes, copies and inspects every file, then moves all to their places."""
+        total, done, weights, staged = sum(file.bytes for file in manifest.files), 0, [], []
+        for number, file in enumerate(manifest.files):
+            have = self.blobs.path(tenant, file.sha256)
+            into = None if have.exists() else staging / str(number)
+            stage(folder, file.uri, into, expected=file.sha256, size=file.bytes)
+            with open(into or have, "rb") as stream:
+                found = inspect(stream, file.bytes, file.uri)
+            if found is not None:
+                weights.append(found)
+            if into is not None:
+                staged.append((into, file.sha256))
+            done += file.bytes
+            if progress is not None:
+                progress(file.uri, done, total)
+        _check_complete(manifest, weights)
+        for into, digest in staged:
+            self.blobs.put(tenant, into, digest)
+        return weights
+
+    def _check_base(self, manifest: ModelManifest, tenant: str) -> None:
+        if manifest.type != ADAPTER:
+            return
+        if manifest.base is None:
+            raise BadInput(
+                "an adapter must pin its base model by digest", field="base",
+                do="write base: {schema, digest} of the base's manifest",
+            )  # fmt: skip
+        if self._by_digest(tenant, manifest.base.digest) is None:
+            raise BadInput(
+                f"its base {manifest.base.digest} is not registered", field="base.digest",
+                do="register the base model's manifest first",
+            )  # fmt: skip
+
+    def _record(
+        self,
+        manifest: ModelManifest,
+        value: dict[str, Any],
+        digest: str,
+        weights: list[TensorFile],
+        *,
+        tenant: str,
+        by: str,
+        name: str,
+        tags: dict[str, str],
+    ) -> Version:
+        now = self.store.clock()
+        with self.store.change() as connection:
+            model_id, number = _next_number(connection, tenant, name, manifest.type, now)
+            row = {
+                "tenant": tenant, "model_id": model_id, "number": number, "digest": digest,
+                "base_digest": manifest.base.digest if manifest.base else None,
+                "format": weights[0].format, "bytes": sum(file.bytes for file in manifest.files),
+                "licence": manifest.licence, "manifest": value, "tags": tags,
+                "created_at": now, "created_by": by,
+            }  # fmt: skip
+            version_id = connection.execute(insert(tables.versions), row).inserted_primary_key[0]  # type: ignore[index]
+            connection.execute(insert(tables.files), _file_rows(version_id, manifest.files))
+            self.store.audit(
+                connection, tenant=tenant, by=by, action="register", target=f"{name}@{number}", digest=digest
+            )
+        shown = {key: row[key] for key in row if key not in ("model_id",)}
+        return Version(id=version_id, name=name, type=manifest.type, **shown)  # type: ignore[arg-type]
+
+    def get(self, ref: Ref | str, tenant: str) -> Version:
+        """The version that a reference names; `NotFound` also for another tenant's."""
+        ref = parse_ref(ref) if isinstance(ref, str) else ref
+        query = _select().where(tables.versions.c.tenant == tenant)
+        if ref.digest is not None:
+            query = query.where(tables.versions.c.digest == ref.digest)
+        else:
+            query = query.where(tables.models.c.name == ref.name)
+        if ref.number is not None:
+            query = query.where(tables.versions.c.number == ref.number)
+        if ref.alias is not None:
+            on = and_(
+                tables.aliases.c.model_id == tables.models.c.id,
+                tables.aliases.c.version_id == tables.versions.c.id,
+            )
+            query = query.join(tables.aliases, on).where(tables.aliases.c.alias == ref.alias)
+        with self.store.read() as connection:
+            row = connection.execute(query.order_by(tables.versions.c.number.desc()).limit(1)).first()
+            if row is None:
+                raise NotFound(f"no version {ref}", do="see `mmodel models`")
+            return _version(row, _aliases_of(connection, [row.id]).get(row.id, ()))
+
+    def by_id(self, version_id: int) -> Version:
+        """The version with an internal id, as other tables name it."""
+        with self.store.read() as connection:
+            row = connection.execute(_select().where(tables.versions.c.id == version_id)).first()
+            if row is None:
+                raise NotFound("no such version")
+            return _version(row, _aliases_of(connection, [version_id]).get(version_id, ()))
+
+    def list(self, tenant: str | None, name: str | None = None, *, limit: int = 1000) -> list[Version]:
+        """Versions, newest first; of one model, or of all that the tenant has."""
+        query = _select().order_by(tables.versions.c.id.desc()).limit(limit)
+        if tenant is not None:
+            query = query.where(tables.versions.c.tenant == tenant)
+        if name is not None:
+            query = query.where(tables.models.c.name == name)
+        with self.store.read() as connection:
+            rows = connection.execute(query).all()
+            aliases = _aliases_of(connection, [row.id for row in rows])
+        return [_version(row, aliases.get(row.id, ())) for row in rows]
+
+    def models(self, tenant: str | None) -> list[dict[str, Any]]:
+        """One row a model: its newest version's number, how many there are, aliases."""
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for version in self.list(tenant, limit=100_000):
+            row = rows.setdefault(
+                (version.tenant, version.name),
+                {
+                    "name": version.name, "tenant": version.tenant, "type": version.type,
+                    "newest": version.number, "versions": 0, "bytes": 0, "aliases": {},
+                },
+            )  # fmt: skip
+            row["versions"] += 1
+            row["bytes"] += version.bytes
+            row["aliases"].update(dict.fromkeys(version.aliases, version.number))
+        return list(rows.values())
+
+    def delete(self, version: Version, *, by: str) -> None:
+        """Removes a version that nothing refers to; its files go with the next collection."""
+        with self.store.change() as connection:
+            for what, query in _referrers(version):
+                found = connection.execute(query.limit(1)).scalar()
+                if found is not None:
+                    raise Conflict(
+                        f"{version.ref} is in use by {what} {found}", do=f"remove that {what} first"
+                    )
+            connection.execute(delete(tables.files).where(tables.files.c.version_id == version.id))
+            connection.execute(
+                delete(tables.deployments).where(tables.deployments.c.version_id == version.id)
+            )
+            connection.execute(
+                delete(tables.evaluations).where(tables.evaluations.c.version_id == version.id)
+            )
+            connection.execute(delete(tables.versions).where(tables.versions.c.id == version.id))
+            self.store.audit(
+                connection,
+                tenant=version.tenant,
+                by=by,
+                action="delete",
+                target=version.ref,
+                digest=version.digest,
+            )
+        self.blobs.drop_view(version.tenant, version.digest)
+
+    def collect(self, *, by: str, dry_run: bool = False) -> list[tuple[str, str, int]]:
+        """Removes content that no version and no data set names: (tenant, digest, bytes) of each."""
+        with self.blobs.alone():
+            with self.store.read() as connection:
+                referenced = _referenced(connection)
+            gone = self.blobs.collect(referenced, dry_run=dry_run)
+            if gone and not dry_run:
+                with self.store.change() as connection:
+                    self.store.audit(
+                        connection, tenant="system", by=by, action="collect", target=f"{len(gone)} files",
+                        bytes=sum(size for _, _, size in gone),
+                    )  # fmt: skip
+        return gone
+
+    def _by_digest(self, tenant: str, digest: str) -> Version | None:
+        try:
+            return self.get(Ref(digest=digest), tenant)
+        except NotFound:
+            return None
+
+
+def _check_complete(manifest: ModelManifest, weights: list[TensorFile]) -> None:
+    """A model needs weights, of one format, and what its type needs beside them."""
+    formats = sorted({found.format for found in weights})
+    if not formats:
+        raise BadInput("names no weights", field="files", do="add a safetensors or GGUF file")
+    if len(formats) > 1:
+        raise BadInput("mixes safetensors and GGUF", field="files", do="register them as two models")
+    names = {file.uri for file in manifest.files}
+    needed = {"adapter_config.json"} if manifest.type == ADAPTER else {"config.json"}
+    missing = sorted(needed - names) if formats == ["safetensors"] else []
+    if missing:
+        raise BadInput(f"{missing[0]} is missing", field="files", do="add it to the manifest")
+
+
+def _file_rows(version_id: int, files: list[ManifestFile]) -> list[dict[str, Any]]:
+    return [
+        {"version_id": version_id, "path": file.uri, "sha256": file.sha256, "bytes": file.bytes}
+        for file in files
+    ]
+
+
+def _next_number(connection: Connection, tenant: str, name: str, type_: str, now: float) -> tuple[int, int]:
+    """The model's id and its next number: numbers are never given twice, also after a delete."""
+    table = tables.models
+    where = and_(table.c.tenant == tenant, table.c.name == name)
+    row = connection.execute(
+        select(table.c.id, table.c.type, table.c.last_number).where(where).with_for_update()
+    ).first()
+    if row is None:
+        values = {"tenant": tenant, "name": name, "type": type_, "created_at": now, "last_number": 1}
+        return int(connection.execute(insert(table), values).inserted_primary_key[0]), 1  # type: ignore[index]
+    if row.type != type_:
+        raise BadInput(
+            f"{name} is a model of type {row.type}, not {type_}", field="name", do="use another name"
+        )
+    connection.execute(update(table).where(table.c.id == row.id).values(last_number=row.last_number + 1))
+    return int(row.id), int(row.last_number) + 1
+
+
+def _select() -> Any:
+    return select(
+        tables.versions, tables.models.c.name.label("name"), tables.models.c.type.label("type")
+    ).join(tables.models, tables.versions.c.model_id == tables.models.c.id)
+
+
+def _version(row: Row[Any], aliases: tuple[str, ...]) -> Version:
+    values = dict(row._mapping)
+    values.pop("model_id")
+    return Version(**values, aliases=aliases)
+
+
+def _aliases_of(connection: Connection, ids: list[int]) -> dict[int, tuple[str, ...]]:
+    table = tables.aliases
+    query = select(table.c.version_id, table.c.alias).order_by(table.c.alias)
+    if len(ids) <= 500:
+        query = query.where(table.c.version_id.in_(ids))
+    found: dict[int, tuple[str, ...]] = {}
+    for version_id, alias in connection.execute(query):
+        found[version_id] = (*found.get(version_id, ()), alias)
+    return found
+
+
+def _referrers(version: Version) -> list[tuple[str, Any]]:
+    deployments, aliases, versions = tables.deployments, tables.aliases, tables.versions
+    based = and_(versions.c.tenant == version.tenant, versions.c.base_digest == version.digest)
+    live = and_(deployments.c.version_id == version.id, deployments.c.state != "stopped")
+    return [
+        ("deployment", select(deployments.c.name).where(live)),
+        ("alias", select(aliases.c.alias).where(aliases.c.version_id == version.id)),
+        ("adapter", select(versions.c.digest).where(based)),
+    ]
+
+
+def _referenced(connection: Connection) -> set[tuple[str, str]]:
+    of_versions = select(tables.versions.c.tenant, tables.files.c.sha256).join(
+        tables.versions, tables.files.c.version_id == tables.versions.c.id
+    )
+    of_datasets = select(tables.datasets.c.tenant, tables.dataset_files.c.sha256).join(
+        tables.datasets, tables.dataset_files.c.dataset_id == tables.datasets.c.id
+    )
+    return {tuple(row) for query in (of_versions, of_datasets) for row in connection.execute(query)}
+
+
+def count(store: Store) -> int:
+    """How many versions there are."""
+    with store.read() as connection:
+        return int(connection.execute(select(func.count()).select_from(tables.versions)).scalar_one())

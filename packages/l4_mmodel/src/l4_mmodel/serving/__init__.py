@@ -1,0 +1,1 @@
+"""Runtimes that compute, the gateway in front of them, and its limits."""

@@ -1,0 +1,1 @@
+"""The database: tables, migrations, transactions that leave an audit row."""

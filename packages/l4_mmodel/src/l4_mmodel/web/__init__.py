@@ -1,0 +1,1 @@
+"""REST, pages and the gateway in one application."""

@@ -1,0 +1,3 @@
+"""The pages' words in Chinese."""
+
+MESSAGES: dict[str, str] = {}
