@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .adapters.l2_aistation import AistationRunner
     from .backends.local import LocalRunner
-    from .backends.local import LocalRunner
     from .datakit.explain import Explanation, explain, whatif
     from .datakit.recipe import Recipe, load_recipe
     from .datakit.run import DataRun, run_recipe
     from .datakit.transform.megatron import TokenFile, write_tokens
     from .documents import DatasetManifest, ModelManifest, ParallelPlan
     from .models.gguf import import_gguf
-    from .ports import CheckpointRequest, JobRequest, JobRunner
+    from .ports import CheckpointRequest, JobOutcome, JobRequest, JobRunner
     from .settings import Settings
-    from .trainkit.planning import make_plan
+    from .trainkit.planning import make_plan, read_shape
     from .trainkit.service import train_pretrain, train_sft
     from .web import create_app
 
@@ -40,12 +39,15 @@ _DATA = {
 
 # training names: name -> module below l3_ylink
 _TRAINING = {
+    "AistationRunner": "adapters.l2_aistation",
     "CheckpointRequest": "ports",
+    "JobOutcome": "ports",
     "JobRequest": "ports",
     "JobRunner": "ports",
     "LocalRunner": "backends.local",
     "import_gguf": "models.gguf",
     "make_plan": "trainkit.planning",
+    "read_shape": "trainkit.planning",
     "train_pretrain": "trainkit.service",
     "train_sft": "trainkit.service",
 }
@@ -53,10 +55,12 @@ _TRAINING = {
 _WHERE = {**_DATA, **_TRAINING}
 
 __all__ = [
+    "AistationRunner",
     "CheckpointRequest",
     "DataRun",
     "DatasetManifest",
     "Explanation",
+    "JobOutcome",
     "JobRequest",
     "JobRunner",
     "LocalRunner",
@@ -70,6 +74,7 @@ __all__ = [
     "import_gguf",
     "load_recipe",
     "make_plan",
+    "read_shape",
     "run_recipe",
     "train_pretrain",
     "train_sft",
