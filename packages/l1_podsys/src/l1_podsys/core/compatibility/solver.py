@@ -60,7 +60,7 @@ def _complete(facts: Stack) -> Stack | None:
             whole = row | facts
             if not _broken(whole):
                 return whole
-    open_names = [name for name in COMPONENTS if name not in facts and _values(name)]
+    open_names = [name for name in COMPONENTS if name not in facts and _values(name, facts)]
     return _search(facts, open_names)
 
 
@@ -68,7 +68,7 @@ def _search(stack: Stack, open_names: list[str]) -> Stack | None:
     if not open_names:
         return stack
     name, rest = open_names[0], open_names[1:]
-    for value in _values(name):
+    for value in _values(name, stack):
         now = {**stack, name: value}
         if not _broken(now):
             found = _search(now, rest)
@@ -77,8 +77,11 @@ def _search(stack: Stack, open_names: list[str]) -> Stack | None:
     return None
 
 
-def _values(name: str) -> list[str]:
-    """Values of a component that the solver may choose; what describes the hardware is never chosen."""
+def _values(name: str, stack: Stack) -> list[str]:
+    """Values of a component that the solver may choose; what describes the hardware is never chosen.
+
+    Driver and Fabric Manager are released together: each may take the version given for the other.
+    """
     if name in ("os", "kernel", "gpu", "nvswitch"):
         return []
     choices = {
@@ -87,4 +90,5 @@ def _values(name: str) -> list[str]:
         "gpudirect": ["dma-buf", "peermem", "off"],
     }
     published = [row[name] for row in known_good() if name in row]
-    return list(dict.fromkeys([*published, *choices.get(name, [])]))
+    twin = stack.get({"driver": "fabricmanager", "fabricmanager": "driver"}.get(name, ""), "none")
+    return list(dict.fromkeys([*published, *choices.get(name, []), *([twin] if twin != "none" else [])]))

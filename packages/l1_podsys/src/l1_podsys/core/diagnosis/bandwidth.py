@@ -38,6 +38,8 @@ def matrices(texts: Texts) -> Iterator[Matrix]:
         current: Matrix | None = None
         for number, line in enumerate(lines, 1):
             if "Matrix (" in line:
+                if current is not None and current.values:
+                    yield current
                 current = Matrix(evidence(name, number, line))
             elif current is not None and re.match(r"\s*\d+(\s+\d+\.\d+)+\s*$", line):
                 current.values.append([float(word) for word in line.split()[1:]])
