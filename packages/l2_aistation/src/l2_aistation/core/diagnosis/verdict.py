@@ -35,19 +35,19 @@ _MOST_CONSEQUENCES = 4
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a set of logs says: the cause, other signs in their order, and how much was read."""
+    """What a set of logs says: the first cause, then other signs, and how many lines were read."""
 
-    cause: Cause
-    others: tuple[Cause, ...]
+    causes: tuple[Cause, ...]
     lines: int
+
+    @property
+    def cause(self) -> Cause:
+        """The first cause, or "unknown"."""
+        return self.causes[0]
 
     def as_json(self) -> dict[str, object]:
         """The JSON value that `aistation diagnose --json` prints."""
-        return {
-            "cause": _plain(self.cause),
-            "others": [_plain(other) for other in self.others],
-            "lines": self.lines,
-        }
+        return {"causes": [_plain(cause) for cause in self.causes], "lines": self.lines}
 
 
 def diagnose_lines(streams: Iterable[Stream]) -> Diagnosis:
@@ -57,7 +57,7 @@ def diagnose_lines(streams: Iterable[Stream]) -> Diagnosis:
         scanner.read(stream)
     ordered = _by_rank_of_cause(scanner.signs)
     causes = [_cause(sign, ordered[1:] if number == 0 else ()) for number, sign in enumerate(ordered)]
-    return Diagnosis(causes[0] if causes else _unknown(()), tuple(causes[1:]), scanner.lines)
+    return Diagnosis(tuple(causes) or (_unknown(()),), scanner.lines)
 
 
 def name_cause(evidence: Evidence) -> Cause:
@@ -127,9 +127,8 @@ def _stall_sign(stall: Stall) -> Sign:
 
 def _node_lost(lost: LostNode) -> Sign:
     sign = Sign("node_lost", 110, (0, 0), None, lost.node, at=lost.last_seen)
-    sign.add(
-        f"heartbeats of node {lost.node} stopped; silent for {lost.noticed - lost.last_seen:.1f} s, others beat on"
-    )
+    silent = lost.noticed - lost.last_seen
+    sign.add(f"heartbeats of node {lost.node} stopped: nothing for {silent:.1f} s while others beat on")
     if lost.power is not None:
         sign.add(f"its management controller says that the power is {lost.power}")
     return sign
