@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -37,6 +37,9 @@ class Settings(LayerSettings):
     )
     start_limit_s: float = Field(
         default=120.0, gt=0, description="how long a start may take before it counts as a fault"
+    )
+    power_source: Literal["infra-os"] | None = Field(
+        default=None, description="who is asked whether a silent node is off"
     )
     spec_limit_bytes: int = Field(default=1_000_000, ge=1000, description="largest accepted job-spec")
     master_ports: str = Field(default="29500-31499", description="ports for the rendezvous of attempts")

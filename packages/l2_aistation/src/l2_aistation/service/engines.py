@@ -40,9 +40,12 @@ class Engines:
         self.settings = settings
         self.make = make
         self.open_ones: dict[str, Engine] = {}
+        self.closed = False
 
     def need(self, names: Iterable[str], sink: EventSink) -> None:
         """Opens those that are not open yet."""
+        if self.closed:
+            return
         for name in sorted(set(names) - set(self.open_ones)):
             engine = self.make(name, self.settings)
             engine.open(sink)
@@ -62,6 +65,7 @@ class Engines:
 
     def close(self) -> None:
         """Closes all; tasks go on."""
-        for engine in self.open_ones.values():
+        self.closed = True
+        engines, self.open_ones = self.open_ones, {}
+        for engine in engines.values():
             engine.close()
-        self.open_ones.clear()

@@ -26,7 +26,7 @@ from l2_aistation.core.events import Event, NodeSeen, StartTasks
 from l2_aistation.core.policy import Policy, default_policies
 from l2_aistation.core.recovery import silent_nodes
 from l2_aistation.core.states import JobEvent
-from l2_aistation.ports import ClusterSource, Engine
+from l2_aistation.ports import ClusterSource, Engine, PowerSource
 from l2_aistation.settings import Settings
 from l2_aistation.store import Batch, Store
 
@@ -52,6 +52,7 @@ class Service:
         *,
         make: Callable[[str, Settings], Engine] = make_engine,
         source: ClusterSource | None = None,
+        power: PowerSource | None = None,
         policies: Sequence[Policy] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -59,7 +60,7 @@ class Service:
         self.clock = clock
         self.store = Store(settings.database)
         self.platform = Platform(self.store, settings, source or ThisMachine(), clock)
-        self.recovery = Recovery(self.platform)
+        self.recovery = Recovery(self.platform, power or make_power(settings))
         self.engines = Engines(settings, make)
         self.policies = policies if policies is not None else default_policies()
         self.inbox: queue.SimpleQueue[tuple[Operation, Future[Any]]] = queue.SimpleQueue()
@@ -110,11 +111,12 @@ class Service:
 
     def stop(self) -> None:
         """Ends the loop after the pass it is in; tasks go on running."""
+        self.engines.close()  # first: what they are handing over right now is still written
         self.stopping.set()
         self.inbox.put((lambda _platform: None, Future()))
         if self.thread is not None:
             self.thread.join(timeout=30)
-        self.engines.close()
+        self.recovery.close()
         self.store.close()
         if self._lock is not None:
             self._lock.close()
@@ -294,6 +296,15 @@ class Service:
         for loop, event in watchers:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
+
+
+def make_power(settings: Settings) -> PowerSource | None:
+    """The power source that the settings name."""
+    if settings.power_source is None:
+        return None
+    from l2_aistation.adapters.l0_infra_os import InfraOsPower
+
+    return InfraOsPower()
 
 
 def _apply_all(platform: Platform, events: Sequence[Event]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -15,17 +16,23 @@ from l2_aistation.core.recovery import decide
 from l2_aistation.core.states import AttemptEvent, AttemptState, JobEvent
 from l2_aistation.core.world import Job
 from l2_aistation.documents import JobSpec
+from l2_aistation.ports import PowerSource
 
 from .launch import end_commands, start_commands
 from .platform import Platform
 from .warming import cool
 
+POWER_PATIENCE_S = 2.0
+
 
 class Recovery:
     """Remembers, between passes, the causes named and when to ask again; both can be renewed."""
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, power: PowerSource | None = None) -> None:
         self.platform = platform
+        self.power = power
+        self.asked: dict[str, Future[str | None]] = {}
+        self.asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="power")
         self.causes: dict[tuple[str, int], Cause] = {}
         self.ask_at: dict[tuple[str, int], float] = {}
 
@@ -51,9 +58,37 @@ class Recovery:
             if young and only_consequences(attempt.evidence()):
                 self.ask_at[key] = now + 0.25
                 return
+            if self.power is not None and not self._power_told(attempt, now):
+                self.ask_at[key] = now + 0.1
+                return
             self.causes[key] = self._name(job, attempt, now)
         decision = decide(self._situation(job, attempt, self.causes[key], now))
         self.carry_out(job, attempt, self.causes[key], decision, now)
+
+    def _power_told(self, attempt: Attempt, now: float) -> bool:
+        """Adds what the power source says of lost nodes; it is given `POWER_PATIENCE_S` to answer."""
+        waiting = False
+        for name, lost in list(attempt.lost.items()):
+            if lost.power is not None or self.power is None:
+                continue
+            if name not in self.asked:
+                self.asked[name] = self.asker.submit(self.power.power, name)
+            asked = self.asked[name]
+            if asked.done():
+                answer = None if asked.exception() is not None else asked.result()
+                attempt.lost[name] = replace(lost, power=answer)
+                self.platform.batch.touch_attempt(attempt)
+            else:
+                waiting = True
+        if waiting and now - (attempt.held_at or now) < POWER_PATIENCE_S:
+            return False
+        for name in attempt.lost:
+            self.asked.pop(name, None)
+        return True
+
+    def close(self) -> None:
+        """Lets the asking thread go."""
+        self.asker.shutdown(wait=False, cancel_futures=True)
 
     def _name(self, job: Job, attempt: Attempt, now: float) -> Cause:
         cause = name_cause(attempt.evidence())

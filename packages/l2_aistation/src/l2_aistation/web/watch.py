@@ -76,7 +76,7 @@ async def _job_events(service: Service, job: str, position: tuple[int, int]) -> 
             if over:
                 yield frame(position, "end", {"job": job})
                 return
-            if not await _changed(watcher[1]):
+            if not frames and not await _changed(watcher[1]):
                 yield ": still here\n\n"
     finally:
         service.unwatch(watcher)
@@ -116,7 +116,8 @@ async def _all_events(service: Service, tenant: str | None, seq: int) -> AsyncIt
     try:
         while service.alive:
             watcher[1].clear()
-            for entry in await asyncio.to_thread(service.store.log, tenant=tenant, after=seq):
+            entries = await asyncio.to_thread(service.store.log, tenant=tenant, after=seq)
+            for entry in entries:
                 seq = int(entry["seq"])
                 data = {
                     "job": entry["job"],
@@ -125,7 +126,7 @@ async def _all_events(service: Service, tenant: str | None, seq: int) -> AsyncIt
                     **entry["body"],
                 }
                 yield frame((seq, 0), entry["kind"], data)
-            if not await _changed(watcher[1]):
+            if not entries and not await _changed(watcher[1]):
                 yield ": still here\n\n"
     finally:
         service.unwatch(watcher)
