@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .registry.datasets import Dataset
     from .registry.lineage import Lineage
     from .registry.versions import Version
-    from .security.keys import Key
+    from .security.keys import Key, NewKey
     from .serving.server import Server
     from .web.app import create_app
 
@@ -27,6 +27,7 @@ __all__ = [
     "Key",
     "Lineage",
     "Mmodel",
+    "NewKey",
     "NotFound",
     "Problem",
     "Promotion",
@@ -42,6 +43,7 @@ _LAZY = {
     "Dataset": "registry.datasets",
     "Key": "security.keys",
     "Lineage": "registry.lineage",
+    "NewKey": "security.keys",
     "Server": "serving.server",
     "Version": "registry.versions",
     "create_app": "web.app",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ._kit import command_line as line
-from ._kit.documents import json_schema
+from ._kit.documents import Document, json_schema
 from ._kit.problems import BadInput, Failed
 from ._kit.tokens import TokenStore
 from .settings import Settings
@@ -67,7 +67,7 @@ def register(
             name=name,
             alias=alias,
             tags=_tags(tag),
-            progress=lambda what, done, all_: advance(what, done, all_),
+            progress=advance,
         )
     line.show([version.as_json()], COLUMNS, as_json=as_json)
 
@@ -89,7 +89,7 @@ def dataset(
 def datasets(tenant: Tenant = None, as_json: Json = False) -> None:
     """List data sets."""
     mmodel = _open(tenant)
-    rows = [found.as_json() for found in mmodel.datasets.list(mmodel.tenant)]
+    rows = [found.as_json() for found in mmodel.datasets.all(mmodel.tenant)]
     line.show(rows, ("ref", "rows", "bytes", "digest"), as_json=as_json)
 
 
@@ -108,7 +108,7 @@ def models(
             as_json=as_json,
         )
     else:
-        rows = [version.as_json() for version in mmodel.registry.list(mmodel.tenant, name)]
+        rows = [version.as_json() for version in mmodel.registry.all(mmodel.tenant, name)]
         line.show(rows, COLUMNS, as_json=as_json)
 
 
@@ -192,7 +192,7 @@ def reports(tenant: Tenant = None, as_json: Json = False) -> None:
     from .evaluation.reports import leader_board
 
     mmodel = _open(tenant)
-    rows = leader_board(mmodel.reported.list(mmodel.tenant))
+    rows = leader_board(mmodel.reported.all(mmodel.tenant))
     line.show(
         rows, ("suite", "model", "accuracy", "low", "high", "n", "p50_ms", "equal_answers"), as_json=as_json
     )
@@ -248,13 +248,22 @@ def serve(
     if ref is not None:
         mmodel = _open(tenant)
         deployment = mmodel.deploy(ref, name=name)
-        line.show_json(deployment.as_json()) if as_json else print(f"{deployment.name}: {url}/v1", flush=True)
+        if as_json:
+            line.show_json(deployment.as_json())
+        else:
+            print(f"{deployment.name}: {url}/v1", flush=True)
     line.err.print(f"pages and REST: {url}   operator's token: {TokenStore(settings.tokens_file).admin_file}")
     TokenStore(settings.tokens_file).admin_token()
     config = uvicorn.Config(
-        FastPath(create_app(settings, url=url)), host=settings.host, port=port, log_config=None, access_log=False,
-        loop="uvloop", http="httptools", lifespan="on", timeout_graceful_shutdown=int(settings.drain_s) + 1,
-    )  # fmt: skip
+        FastPath(create_app(settings, url=url)),
+        host=settings.host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        loop="uvloop",
+        http="httptools",
+        timeout_graceful_shutdown=int(settings.drain_s) + 1,
+    )
     uvicorn.Server(config).run()
 
 
@@ -281,7 +290,7 @@ def deploy(
 def deployments(tenant: Tenant = None, as_json: Json = False) -> None:
     """List deployments."""
     mmodel = _open(tenant)
-    rows = [row.as_json() for row in mmodel.deployed.list(mmodel.tenant)]
+    rows = [row.as_json() for row in mmodel.deployed.all(mmodel.tenant)]
     line.show(rows, ("name", "model", "version", "runtime", "state", "url", "detail"), as_json=as_json)
 
 
@@ -342,7 +351,7 @@ def schema(name: Annotated[str | None, typer.Argument(help="eval-report or deplo
     """Print the JSON Schema of a document."""
     from .documents import Deployment, EvalReport
 
-    documents = {"eval-report": EvalReport, "deployment": Deployment}
+    documents: dict[str, type[Document]] = {"eval-report": EvalReport, "deployment": Deployment}
     if name is not None and name not in documents:
         raise BadInput(
             f"{name!r} is not a document of this layer", field="name", do=f"use {', '.join(documents)}"
@@ -353,7 +362,7 @@ def schema(name: Annotated[str | None, typer.Argument(help="eval-report or deplo
 
 
 @keys_app.command("create")
-def keys_create(
+def keys_create(  # noqa: PLR0917
     name: str,
     model: Annotated[list[str] | None, typer.Option(help="only this deployment; may be repeated")] = None,
     scope: Annotated[
@@ -371,22 +380,22 @@ def keys_create(
     from ._kit.files import atomic_write
     from .security.keys import SCOPES
 
-    key = _open(tenant).keys.create(
+    made = _open(tenant).keys.create(
         name, scopes=scope or SCOPES, models=model, requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute, parallel=parallel, lifetime_s=lifetime_s,
     )  # fmt: skip
     if out is not None:
-        atomic_write(out, key + "\n", mode=0o600)
+        atomic_write(out, made.secret + "\n", mode=0o600)
     elif as_json:
-        line.show_json({"name": name, "key": key})
+        line.show_json({"name": name, "key": made.secret})
     else:
-        print(key)
+        print(made.secret)
 
 
 @keys_app.command("list")
 def keys_list(tenant: Tenant = None, as_json: Json = False) -> None:
     """List keys, without the keys themselves."""
-    rows = [key.as_json() for key in _open(tenant).keys.list()]
+    rows = [key.as_json() for key in _open(tenant).keys.all()]
     columns = (
         "name",
         "hint",

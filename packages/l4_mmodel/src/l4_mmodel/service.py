@@ -193,7 +193,7 @@ class Mmodel:
 
     def reports(self, ref: str | Version | None = None) -> list[tuple[str, EvalReport]]:
         """(digest, report), the newest first."""
-        return self.reported.list(self.tenant, None if ref is None else self.version(ref))
+        return self.reported.all(self.tenant, None if ref is None else self.version(ref))
 
     def promote(
         self,

@@ -53,7 +53,7 @@ class Reports:
             raise NotFound(f"no report {digest}", do="see `mmodel reports`")
         return EvalReport.parse(value)
 
-    def list(self, tenant: str | None, version: Version | None = None) -> list[tuple[str, EvalReport]]:
+    def all(self, tenant: str | None, version: Version | None = None) -> list[tuple[str, EvalReport]]:
         """(digest, report), the newest first."""
         table = tables.evaluations
         query = select(table.c.digest, table.c.report).order_by(table.c.id.desc())

@@ -42,7 +42,7 @@ def normal_quantile(confidence: float) -> float:
     """The two-sided quantile of the normal distribution."""
     from statistics import NormalDist
 
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
+    return float(NormalDist().inv_cdf(0.5 + confidence / 2))
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
@@ -96,7 +96,7 @@ def mcnemar(candidate: Sequence[bool], baseline: Sequence[bool]) -> float:
     n, k = gained + lost, min(gained, lost)
     if n == 0:
         return 1.0
-    tail = sum(math.comb(n, i) for i in range(k + 1)) / 2**n
+    tail = sum(math.comb(n, i) for i in range(k + 1)) / (1 << n)
     return min(1.0, 2 * tail)
 
 

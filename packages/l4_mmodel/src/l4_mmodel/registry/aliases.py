@@ -50,8 +50,13 @@ def _note(
     tenant: str, by: str, reason: str,
 ) -> None:  # fmt: skip
     row = {
-        "model_id": model_id, "alias": alias, "number": number, "at": store.clock(), "by": by, "reason": reason
-    }  # fmt: skip
+        "model_id": model_id,
+        "alias": alias,
+        "number": number,
+        "at": store.clock(),
+        "by": by,
+        "reason": reason,
+    }
     connection.execute(insert(tables.alias_history), row)
     target = f"{ref.partition('@')[0]}@{alias}"
     store.audit(connection, tenant=tenant, by=by, action="alias", target=target, number=number, reason=reason)

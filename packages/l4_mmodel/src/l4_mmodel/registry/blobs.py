@@ -103,7 +103,7 @@ class Blobs:
                 place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 os.link(self.path(tenant, digest), place)
             with contextlib.suppress(OSError):  # another process was first: its folder is the same
-                os.rename(part, folder)
+                part.rename(folder)
             shutil.rmtree(part, ignore_errors=True)
         return folder
 

@@ -129,7 +129,7 @@ class Datasets:
             raise NotFound(f"no data set {ref}", do="see `mmodel datasets`")
         return _dataset(row)
 
-    def list(self, tenant: str | None) -> list[Dataset]:
+    def all(self, tenant: str | None) -> list[Dataset]:
         """Data sets, newest first."""
         query = select(tables.datasets).order_by(tables.datasets.c.id.desc())
         if tenant is not None:

@@ -86,8 +86,10 @@ class _Builder:
         with self.store.read() as connection:
             where = and_(versions.c.tenant == self.tenant, versions.c.digest == digest)
             row = connection.execute(names.where(where)).first()
-            where = and_(datasets.c.tenant == self.tenant, datasets.c.digest == digest)
-            data = connection.execute(select(datasets.c.name, datasets.c.number).where(where)).first()
+            named = select(datasets.c.name, datasets.c.number)
+            data = connection.execute(
+                named.where(datasets.c.tenant == self.tenant, datasets.c.digest == digest)
+            ).first()
         if row is not None:
             self.model(digest, f"{row.name}@{row.number}", row.manifest)
         elif digest not in self.nodes:
@@ -105,14 +107,13 @@ class _Builder:
             deployments.c.version_id == version.id
         )
         with self.store.read() as connection:
-            for row in connection.execute(adapters):
-                self._child(version, row.digest, "model", f"{row.name}@{row.number}", "base")
-            for row in connection.execute(evaluated):
-                self._child(version, row.digest, "eval-report", row.suite, "evaluated")
-            for row in connection.execute(deployed):
-                self._child(
-                    version, f"deployment:{row.id}", "deployment", f"{row.name} ({row.state})", "served as"
-                )
+            for name, number, digest in connection.execute(adapters):
+                self._child(version, digest, "model", f"{name}@{number}", "base")
+            for suite, digest in connection.execute(evaluated):
+                self._child(version, digest, "eval-report", suite, "evaluated")
+            for name, state, identity in connection.execute(deployed):
+                label = f"{name} ({state})"
+                self._child(version, f"deployment:{identity}", "deployment", label, "served as")
 
     def _child(self, version: Version, digest: str, kind: str, label: str, how: str) -> None:
         self.nodes.setdefault(digest, Node(digest, kind, label, known=True))

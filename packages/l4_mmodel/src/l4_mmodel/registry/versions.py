@@ -184,7 +184,7 @@ class Versions:
             self.store.audit(
                 connection, tenant=tenant, by=by, action="register", target=f"{name}@{number}", digest=digest
             )
-        shown = {key: row[key] for key in row if key not in ("model_id",)}
+        shown = {key: row[key] for key in row if key != "model_id"}
         return Version(id=version_id, name=name, type=manifest.type, **shown)  # type: ignore[arg-type]
 
     def get(self, ref: Ref | str, tenant: str) -> Version:
@@ -217,7 +217,7 @@ class Versions:
                 raise NotFound("no such version")
             return _version(row, _aliases_of(connection, [version_id]).get(version_id, ()))
 
-    def list(self, tenant: str | None, name: str | None = None, *, limit: int = 1000) -> list[Version]:
+    def all(self, tenant: str | None, name: str | None = None, *, limit: int = 1000) -> list[Version]:
         """Versions, newest first; of one model, or of all that the tenant has."""
         query = _select().order_by(tables.versions.c.id.desc()).limit(limit)
         if tenant is not None:
@@ -232,7 +232,7 @@ class Versions:
     def models(self, tenant: str | None) -> list[dict[str, Any]]:
         """One row a model: its newest version's number, how many there are, aliases."""
         rows: dict[tuple[str, str], dict[str, Any]] = {}
-        for version in self.list(tenant, limit=100_000):
+        for version in self.all(tenant, limit=100_000):
             row = rows.setdefault(
                 (version.tenant, version.name),
                 {

@@ -56,6 +56,18 @@ class Key:
         return {name: value for name, value in vars(self).items() if name not in hidden}
 
 
+@dataclass(frozen=True)
+class NewKey:
+    """A key that was just made; `secret` is what clients send, and is stored nowhere."""
+
+    name: str
+    tenant: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"NewKey(name={self.name!r}, tenant={self.tenant!r})"
+
+
 class Keys:
     """The keys of one tenant, or with tenant None of all."""
 
@@ -75,8 +87,8 @@ class Keys:
         tokens_per_minute: int | None = None,
         parallel: int | None = None,
         lifetime_s: float | None = None,
-    ) -> str:
-        """Makes a key and returns it: the only time that it can be read."""
+    ) -> NewKey:
+        """Makes a key; its `secret` can be read only now."""
         tenant = self._tenant(tenant)
         limits = {
             "requests_per_minute": requests_per_minute,
@@ -102,7 +114,7 @@ class Keys:
                 self.store.bump(connection)
         except IntegrityError as error:
             raise Conflict(f"there is a key {name!r}", do="choose another name") from error
-        return key
+        return NewKey(name, tenant, key)
 
     def revoke(self, name: str) -> None:
         """Ends a key at once; gateways notice within a quarter of a second."""
@@ -120,7 +132,7 @@ class Keys:
             self.store.audit(connection, tenant=found, by=self.by, action="key-revoke", target=name)
             self.store.bump(connection)
 
-    def list(self) -> list[Key]:
+    def all(self) -> list[Key]:
         """Every key, revoked and expired ones too."""
         query = select(tables.keys).order_by(tables.keys.c.id)
         if self.tenant is not None:

@@ -96,10 +96,11 @@ class Deployments:
         """Asks for a version to be served under a name; the same version again changes nothing."""
         check_name(name)
         now = self.store.clock()
+        model = Reference(schema_=MODEL_SCHEMA, digest=version.digest)
         document = DeploymentDocument(
             producer=producer,
-            inputs=[Reference(schema_=MODEL_SCHEMA, digest=version.digest), *([evaluation] if evaluation else [])],
-            name=name, tenant=version.tenant, model=Reference(schema_=MODEL_SCHEMA, digest=version.digest),
+            inputs=[model, *([evaluation] if evaluation else [])],
+            name=name, tenant=version.tenant, model=model,
             model_name=version.name, model_version=str(version.number), runtime=runtime,
             endpoint=Endpoint(url=url), state="requested", created_at=datetime.fromtimestamp(now, UTC),
             reason=reason, evaluation=evaluation,
@@ -128,12 +129,12 @@ class Deployments:
 
     def get(self, tenant: str | None, name: str) -> DeploymentRow:
         """One deployment; `NotFound` also for another tenant's."""
-        for row in self.list(tenant):
+        for row in self.all(tenant):
             if row.name == name:
                 return row
         raise NotFound(f"no deployment {name!r}", do="see `mmodel deployments`")
 
-    def list(self, tenant: str | None, states: Sequence[str] | None = None) -> list[DeploymentRow]:
+    def all(self, tenant: str | None, states: Sequence[str] | None = None) -> list[DeploymentRow]:
         """Deployments, the newest first."""
         table = tables.deployments
         query = select(table).order_by(table.c.id.desc())

@@ -35,13 +35,13 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of pages and REST."""
-        return f"http://{self.mmodel.settings.host}:{self.port}"
+        """The address of the models: what OpenAI's clients call base_url."""
+        return f"{self.console_url}/v1"
 
     @property
-    def openai_url(self) -> str:
-        """What OpenAI's clients call base_url."""
-        return f"{self.url}/v1"
+    def console_url(self) -> str:
+        """The address of pages and REST."""
+        return f"http://{self.mmodel.settings.host}:{self.port}"
 
     @classmethod
     def start(cls, mmodel: Mmodel, *, port: int | None, wait_for: Sequence[str], timeout_s: float) -> Self:

@@ -36,10 +36,30 @@ class Served:
     open: int = 0
     """Requests under way."""
 
+    def __post_init__(self) -> None:
+        self._idle = asyncio.Event()
+        self._idle.set()
+
     @property
     def model(self) -> str:
         """The name that clients use."""
         return self.row.name
+
+    def enter(self) -> None:
+        """A request begins."""
+        self.open += 1
+        self._idle.clear()
+
+    def leave(self) -> None:
+        """A request has ended."""
+        self.open -= 1
+        if self.open == 0:
+            self._idle.set()
+
+    async def drained(self, timeout_s: float) -> None:
+        """Waits until no request is under way, at most `timeout_s`."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
 
 
 @dataclass
@@ -101,7 +121,7 @@ class Supervisor:
 
     async def reconcile(self) -> None:
         """Begins what the store wants and is not running, ends what it does not want any more."""
-        rows = {row.id: row for row in await asyncio.to_thread(self.deployments.list, None)}
+        rows = {row.id: row for row in await asyncio.to_thread(self.deployments.all, None)}
         for row in rows.values():
             current = self.serving.get((row.tenant, row.name))
             if row.state in RUNNING and row.id not in self._tasks:
@@ -204,9 +224,7 @@ class Supervisor:
         await self._happen(row, "drained")
 
     async def _retire(self, runtime: Runtime, served: Served) -> None:
-        end = time.monotonic() + self.drain_s
-        while served.open and time.monotonic() < end:
-            await asyncio.sleep(0.05)
+        await served.drained(self.drain_s)
         if runtime.served.get(served.row.id) is served:
             del runtime.served[served.row.id]
         if not runtime.served:
@@ -222,11 +240,11 @@ class Supervisor:
 
     async def close(self) -> None:
         """Waits for requests under way and stops every runtime; the store keeps what is wanted."""
-        for task in list(self._tasks.values()):
+        under_way = list(self._tasks.values())
+        for task in under_way:
             task.cancel()
-        end = time.monotonic() + self.drain_s
-        while any(served.open for _, served in self.serving.values()) and time.monotonic() < end:
-            await asyncio.sleep(0.05)
+        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*(served.drained(self.drain_s) for _, served in self.serving.values()))
         self.serving.clear()
         for runtime in list(self.runtimes.values()):
             await self._stop(runtime)

@@ -60,8 +60,13 @@ class Store:
             connection.execute(text("LOCK TABLE l4_audit IN EXCLUSIVE MODE"))
         last = connection.execute(select(audit.c.chain).order_by(audit.c.id.desc()).limit(1)).scalar()
         row = {
-            "at": self.clock(), "tenant": tenant, "by": by, "action": action, "target": target, "detail": detail
-        }  # fmt: skip
+            "at": self.clock(),
+            "tenant": tenant,
+            "by": by,
+            "action": action,
+            "target": target,
+            "detail": detail,
+        }
         connection.execute(insert(audit), {**row, "chain": link(last or FIRST_LINK, row)})
 
     def audit_rows(self, tenant: str | None, limit: int = 200) -> list[dict[str, Any]]:

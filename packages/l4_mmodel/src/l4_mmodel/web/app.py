@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import TextIO
+from typing import Self
 
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
@@ -123,35 +123,54 @@ class SignIn:
 
 async def _supervise(supervisor: Supervisor, gateway: Gateway, settings: Settings) -> None:
     """Runs the supervisor once no other process does so for the same state."""
-    path = settings.state_dir / "serving.lock"
-    with open(path, "a+", encoding="utf-8") as stream:
-        while not _lock(stream):
-            stream.seek(0)
-            gateway.elsewhere = stream.read().strip() or "unknown"
+    with ServingLock(settings) as lock:
+        while not lock.take():
+            gateway.elsewhere = lock.holder()
             await asyncio.sleep(1)
         gateway.elsewhere = ""
-        stream.truncate(0)
-        stream.write(supervisor.url)
-        stream.flush()
+        lock.sign(supervisor.url)
         await supervisor.run()
 
 
-def _lock(stream: TextIO) -> bool:
-    try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+class ServingLock:
+    """One process a state folder runs models; the kernel drops the lock when it dies."""
+
+    def __init__(self, settings: Settings) -> None:
+        settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.stream = open(settings.state_dir / "serving.lock", "a+", encoding="utf-8")  # noqa: SIM115
+
+    def take(self) -> bool:
+        """Takes the lock if nobody holds it."""
+        try:
+            fcntl.flock(self.stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def holder(self) -> str:
+        """The address that the holder has written."""
+        self.stream.seek(0)
+        return self.stream.read().strip() or "address unknown"
+
+    def sign(self, url: str) -> None:
+        """Writes down our address."""
+        self.stream.truncate(0)
+        self.stream.write(url)
+        self.stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.close()
 
 
 def must_be_alone(settings: Settings) -> None:
     """A `Conflict` when another process serves the same state."""
-    settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(settings.state_dir / "serving.lock", "a+", encoding="utf-8") as stream:
-        if not _lock(stream):
-            stream.seek(0)
+    with ServingLock(settings) as lock:
+        if not lock.take():
             raise Conflict(
-                f"another process serves this state already: {stream.read().strip() or 'address unknown'}",
+                f"another process serves this state already: {lock.holder()}",
                 do="use it, stop it, or set OGAI_HOME to another folder",
             )
 

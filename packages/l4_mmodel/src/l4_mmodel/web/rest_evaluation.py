@@ -43,7 +43,7 @@ class PromoteRequest(BaseModel):
 def list_evaluations(request: Request, tenant: Listed) -> list[Row]:
     """Reports, newest first, without their items."""
     mmodel: Mmodel = request.app.state.mmodel
-    found = mmodel.reported.list(tenant)
+    found = mmodel.reported.all(tenant)
     return [{"digest": digest, **_head(report.as_json())} for digest, report in found]
 
 
@@ -76,7 +76,7 @@ async def evaluate(body: EvaluateRequest, request: Request, mmodel: Mine) -> Row
 def list_runs(request: Request, tenant: Listed) -> list[Row]:
     """Evaluations asked for through REST, newest first."""
     runs: Runs = request.app.state.runs
-    return [run.as_json() for run in runs.list(tenant)]
+    return [run.as_json() for run in runs.all(tenant)]
 
 
 @router.get("/evaluation-runs/{run_id}")
@@ -90,7 +90,7 @@ def get_run(run_id: str, request: Request, tenant: Listed) -> Row:
 def get_leader_board(request: Request, tenant: Listed) -> list[Row]:
     """Models by suite, best accuracy first."""
     mmodel: Mmodel = request.app.state.mmodel
-    return leader_board(mmodel.reported.list(tenant))
+    return leader_board(mmodel.reported.all(tenant))
 
 
 @router.post("/promotions")

@@ -60,7 +60,7 @@ def list_versions(
 ) -> list[Row]:
     """Versions, newest first."""
     mmodel: Mmodel = request.app.state.mmodel
-    return [version.as_json() for version in mmodel.registry.list(tenant, name, limit=limit)]
+    return [version.as_json() for version in mmodel.registry.all(tenant, name, limit=limit)]
 
 
 @router.get("/versions/{ref}")
@@ -104,7 +104,7 @@ def delete(ref: str, mmodel: Mine) -> None:
 def list_datasets(request: Request, tenant: Listed) -> list[Row]:
     """Data sets, newest first."""
     mmodel: Mmodel = request.app.state.mmodel
-    return [dataset.as_json() for dataset in mmodel.datasets.list(tenant)]
+    return [dataset.as_json() for dataset in mmodel.datasets.all(tenant)]
 
 
 @router.get("/datasets/{ref}")

@@ -52,7 +52,7 @@ class KeyRequest(BaseModel):
 def list_deployments(request: Request, tenant: Listed) -> list[Row]:
     """Deployments, newest first."""
     mmodel: Mmodel = request.app.state.mmodel
-    return [row.as_json() for row in mmodel.deployed.list(tenant)]
+    return [row.as_json() for row in mmodel.deployed.all(tenant)]
 
 
 @router.post("/deployments", status_code=202)
@@ -94,7 +94,7 @@ def latency(name: str, request: Request, mmodel: Mine) -> list[Row]:
 def list_keys(request: Request, tenant: Listed) -> list[Row]:
     """Keys, without the keys themselves."""
     mmodel: Mmodel = request.app.state.mmodel
-    return [key.as_json() for key in Keys(mmodel.store, tenant, "").list()]
+    return [key.as_json() for key in Keys(mmodel.store, tenant, "").all()]
 
 
 @router.post("/keys", status_code=201)
@@ -104,7 +104,7 @@ def create_key(body: KeyRequest, mmodel: Mine) -> Row:
         body.name, scopes=body.scopes, models=body.models, requests_per_minute=body.requests_per_minute,
         tokens_per_minute=body.tokens_per_minute, parallel=body.parallel, lifetime_s=body.lifetime_s,
     )  # fmt: skip
-    return {"name": body.name, "key": key}
+    return {"name": key.name, "key": key.secret}
 
 
 @router.delete("/keys/{name}", status_code=204)

@@ -52,7 +52,7 @@ class Runs:
         self._gate = asyncio.Semaphore(MOST_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def list(self, tenant: str | None) -> list[Run]:
+    def all(self, tenant: str | None) -> list[Run]:
         """Newest first."""
         rows = [run for run in self.rows.values() if tenant in (None, run.tenant)]
         return sorted(rows, key=lambda run: -run.started_at)
@@ -102,7 +102,7 @@ class Runs:
             run.detail = (
                 redact(errors.decode("utf-8", "replace").strip()[-1000:]) if process.returncode else ""
             )
-            path.unlink(missing_ok=True)
+            await asyncio.to_thread(path.unlink, missing_ok=True)
 
     async def close(self) -> None:
         """Ends what is under way; asked for again, it goes on where it was."""

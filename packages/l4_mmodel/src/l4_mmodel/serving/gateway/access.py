@@ -62,7 +62,7 @@ class Access:
         generation = await asyncio.to_thread(self.store.generation)
         if generation == self.seen:
             return
-        rows = await asyncio.to_thread(self.keys.list)
+        rows = await asyncio.to_thread(self.keys.all)
         self.seen = generation
         self.callers = {row.sha256: self._caller(row) for row in rows if row.revoked_at is None}
 

@@ -114,12 +114,12 @@ class Gateway:
         try:
             if isinstance(held, Refused):
                 raise _limited(held)
-            served.open += 1
+            served.enter()
             try:
                 async with cancelled_when_gone(receive):
                     await self._pass_on(path, body, runtime, served, entry, send, start)
             finally:
-                served.open -= 1
+                served.leave()
         except ApiError as error:
             entry.status = error.status
             raise

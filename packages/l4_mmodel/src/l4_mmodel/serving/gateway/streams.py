@@ -43,14 +43,13 @@ class EventStream:
         return whole
 
     def _without_usage(self, whole: bytes) -> bytes:
-        kept = []
-        for event in whole.split(END)[:-1]:
-            if not (USAGE[0] in event or USAGE[1] in event) or not self._is_usage(event):
-                kept.append(event + END)
-        return b"".join(kept)
+        events = whole.split(END)[:-1]
+        return b"".join(event + END for event in events if not self._to_drop(event))
 
-    def _is_usage(self, event: bytes) -> bool:
-        """Notes the usage; whether the event holds nothing else and the client did not ask for it."""
+    def _to_drop(self, event: bytes) -> bool:
+        """Notes usage; whether the event holds nothing else and the client did not ask for it."""
+        if USAGE[0] not in event and USAGE[1] not in event:
+            return False
         try:
             value = orjson.loads(event.removeprefix(b"data:").strip())
             usage = value["usage"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 
@@ -19,11 +20,11 @@ def forward(model: Any, ids: Any, cache: Any = None, **arguments: Any) -> Any:
     import torch
 
     if cache is not None:
-        arguments[_cache_name(type(model))] = cache
+        arguments[_cache_name(type(model).forward)] = cache
     with torch.inference_mode():
         return model(input_ids=ids, use_cache=cache is not None, **arguments).logits
 
 
 @functools.lru_cache(maxsize=8)
-def _cache_name(kind: type) -> str:
-    return "cache" if "cache" in inspect.signature(kind.forward).parameters else "past_key_values"
+def _cache_name(method: Callable[..., Any]) -> str:
+    return "cache" if "cache" in inspect.signature(method).parameters else "past_key_values"

@@ -89,7 +89,7 @@ def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
     """How many tokens all prompts share, leaving at least one token to each."""
     if len(prompts) < 2:
         return 0
-    low, high = min(prompts), max(prompts)
+    low, high = min(map(list, prompts)), max(map(list, prompts))
     shared = 0
     while shared < min(len(low), len(high)) and low[shared] == high[shared]:
         shared += 1

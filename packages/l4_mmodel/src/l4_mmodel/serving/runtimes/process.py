@@ -82,10 +82,13 @@ class RuntimeProcess:
 
     async def start(self, timeout_s: float) -> None:
         """Starts the process and waits until it answers; `Failed` carries the log's last lines."""
-        with open(self.log, "wb") as log:
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
             self.process = await asyncio.create_subprocess_exec(
                 *self.spec.command(self.socket), stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
             )
+        finally:
+            os.close(log)
         try:
             async with asyncio.timeout(timeout_s):
                 while not await self._answers():

@@ -178,7 +178,11 @@ class TransformersApp:
         """What a job reports; leaving the loop early cancels it."""
         loop = asyncio.get_running_loop()
         inbox: asyncio.Queue[Event] = asyncio.Queue()
-        job.emit = lambda what: loop.call_soon_threadsafe(inbox.put_nowait, what)
+
+        def emit(what: Event) -> None:
+            loop.call_soon_threadsafe(inbox.put_nowait, what)
+
+        job.emit = emit
         self.engine.submit(job)
         try:
             while True:
