@@ -30,6 +30,14 @@ POWER_OFF, BOOT_DISK = 0, 10
 RETRY_S = (1.0, 5.0)
 
 
+class Refusal(Exception):  # noqa: N818 (an answer, not a programming error)
+    """An order cannot be carried out; `reason` is the word that the service knows."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
 class Firmware:
     """One network boot of one machine."""
 
@@ -98,7 +106,8 @@ class Firmware:
                     return
             except urllib.error.HTTPError as error:
                 if error.code < 500:
-                    say(f"the service refused {event}: {error}")
+                    words = error.read(2000).decode(errors="replace")
+                    say(f"the service refused {event}: {error}: {words}")
                     return
             except OSError as error:
                 say(f"could not report {event}: {error}")
@@ -135,32 +144,33 @@ class Firmware:
 
     def deploy(self, order: dict[str, Any]) -> int:
         """Fetches the image, checks its digest, lays it down as the disk, reports and idles."""
-        failure = self.try_to_deploy(order)
-        if failure is None:
-            self.post("deployed", {}, order)
-        else:
-            say(f"failed: {failure}")
-            self.post("failed", dict(zip(("reason", "detail"), failure, strict=True)), order)
+        try:
+            self.post("deployed", self.lay_down(order), order)
+        except Refusal as refusal:
+            say(f"failed: {refusal.reason}: {refusal}")
+            self.post("failed", {"reason": refusal.reason, "detail": str(refusal)}, order)
         return idle()
 
-    def try_to_deploy(self, order: dict[str, Any]) -> tuple[str, str] | None:
-        """None, or the reason and the detail of a failure; the disk is whole or as it was."""
+    def lay_down(self, order: dict[str, Any]) -> dict[str, Any]:
+        """The digest and size of what is now the disk; after a `Refusal` the disk is as it was."""
         image = order["image"]
         if not self.can_run_an_os:
-            return "unsupported", "this machine is a plain process and cannot run an operating system"
+            raise Refusal("unsupported", "this machine is a plain process and cannot run an operating system")
         if image["format"] != "tar.zst":
-            return "image", f"this machine takes a root file system (tar.zst), not {image['format']}"
+            raise Refusal("image", f"this machine takes a root file system (tar.zst), not {image['format']}")
         arrived = self.folder / "incoming"
         try:
-            download(image["url"], arrived, sha256=image["sha256"], size=image.get("size"))
+            got = download(image["url"], arrived, sha256=image["sha256"], size=image.get("size"))
             self.disk.lay_down(arrived, order)
         except Mismatch as error:
-            return "digest", str(error)
+            raise Refusal("digest", str(error)) from error
+        except urllib.error.URLError as error:
+            raise Refusal("image", str(error)) from error
         except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
-            return ("image" if isinstance(error, urllib.error.URLError) else "disk"), str(error)
+            raise Refusal("disk", _with_output(error)) from error
         finally:
             arrived.unlink(missing_ok=True)
-        return None
+        return {"sha256": got.sha256, "bytes": got.size}
 
     def erase(self, order: dict[str, Any]) -> int:
         """Empties the disk, looks whether it is empty, reports that and powers off."""
@@ -168,6 +178,11 @@ class Firmware:
         body = {"method": "drop-overlay", "bytes": dropped, "verified": self.disk.is_empty()}
         self.post("erased", body, order)
         return POWER_OFF
+
+
+def _with_output(error: Exception) -> str:
+    output = getattr(error, "stderr", None) or b""
+    return f"{error} {output.decode(errors='replace').strip()}".strip()
 
 
 def idle() -> int:

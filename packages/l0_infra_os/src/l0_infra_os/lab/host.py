@@ -31,6 +31,7 @@ INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 ENOUGH_INSTANCES = 4096
 QEMU_MEMORY_BYTES = 1 << 30
 DISK_BYTES = 4 << 30
+QEMU_DISK_BYTES = 1 << 30
 
 
 def require_programs(kind: Kind) -> None:
@@ -65,7 +66,7 @@ def hardware(kind: Kind) -> Hardware:
             memory = int(line.split()[1]) * 1024
     if kind == "qemu":
         return Hardware(
-            cpu_cores=2, cpu_model="QEMU TCG CPU", memory_bytes=QEMU_MEMORY_BYTES, disk_bytes=DISK_BYTES
+            cpu_cores=2, cpu_model="QEMU TCG CPU", memory_bytes=QEMU_MEMORY_BYTES, disk_bytes=QEMU_DISK_BYTES
         )
     return Hardware(
         cpu_cores=os.cpu_count() or 1, cpu_model=model, memory_bytes=memory, disk_bytes=DISK_BYTES

@@ -93,6 +93,10 @@ PACKAGE_OF = {
 }
 
 
+STEPS = tuple(f"I: {step}" for step in ("running apt-get", "downloading", "extracting", "installing", "creating"))
+"""The lines of mmdebstrap that tell how far it is."""
+
+
 def mirror() -> str:
     """`$OGAI_DEBIAN_MIRROR`, or empty for mmdebstrap's own choice (with updates and security)."""
     return os.environ.get("OGAI_DEBIAN_MIRROR", "")
@@ -121,7 +125,7 @@ def _write_skeleton(recipe: Recipe, skeleton: Path) -> None:
 def _command(recipe: Recipe, skeleton: Path, target: Path) -> list[str]:
     hooks = [
         f'cp -rT --preserve=mode {shlex.quote(str(skeleton))} "$1"',
-        'rm -f "$1"/etc/ssh/ssh_host_*',
+        'rm -f "$1"/etc/ssh/ssh_host_* "$1"/etc/hostname "$1"/etc/resolv.conf',
         # Agents run programs of the shared environment that may lie below /root: let users of the
         # node pass through it (not list it).
         'chmod 0711 "$1"/root',
@@ -150,7 +154,7 @@ def _run(command: list[str], say: Say) -> None:
     with process:
         for line in process.stderr or ():
             lines.append(line.rstrip())
-            if line.startswith("I: "):
+            if line.startswith(STEPS):
                 say(f"  {line[3:].rstrip()}")
     if process.returncode:
         raise Failed(

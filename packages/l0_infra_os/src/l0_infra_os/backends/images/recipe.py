@@ -64,17 +64,23 @@ FILES = {
         "[Unit]\n"
         "Description=Take over this node's name, addresses and keys from the configuration drive\n"
         "DefaultDependencies=no\n"
-        "ConditionPathExists=/dev/disk/by-partlabel/ogai-config\n"
-        "After=systemd-udevd.service systemd-remount-fs.service systemd-udev-trigger.service\n"
-        "Wants=systemd-udev-settle.service\n"
+        "Wants=dev-disk-by\\x2dpartlabel-ogai\\x2dconfig.device\n"
+        "After=dev-disk-by\\x2dpartlabel-ogai\\x2dconfig.device systemd-remount-fs.service\n"
         "Before=network-pre.target systemd-networkd.service sysinit.target\n"
         "\n"
         "[Service]\n"
         "Type=oneshot\n"
         "RemainAfterExit=yes\n"
         "ExecStart=/bin/sh -c 'tar -x -p --numeric-owner --no-overwrite-dir -f /dev/disk/by-partlabel/ogai-config -C /'\n"
-        "ExecStart=/bin/sh -c 'hostname -F /etc/hostname; udevadm control --reload'\n"
-        "ExecStart=/bin/systemctl daemon-reload\n"
+        "ExecStart=/bin/hostname -F /etc/hostname\n"
+        # The NICs get their names again, now that the files say which.
+        "ExecStart=/bin/udevadm control --reload\n"
+        "ExecStart=/bin/udevadm trigger --settle --action=add --subsystem-match=net\n"
+        "ExecStart=/bin/systemctl --no-block daemon-reload\n"
+        "ExecStartPost=/bin/systemctl --no-block start ogai-checkin.service\n"
+        "\n"
+        "[Install]\n"
+        "WantedBy=sysinit.target\n"
     ),
     "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
@@ -94,7 +100,7 @@ class Recipe:
     suite: str = SUITE
     left_out: tuple[str, ...] = LEFT_OUT
     kept: tuple[str, ...] = KEPT
-    version: int = 1
+    version: int = 2
 
     @property
     def key(self) -> str:
@@ -110,6 +116,10 @@ DISK = Recipe(
     "debian-disk",
     DISK_PACKAGES,
     enabled=("systemd-networkd.service", "ogai-config-drive.service"),
-    masked=tuple(unit for unit in MASKED_UNITS if "getty" not in unit),
+    # A machine with a console has a login there, and logind answers its power button.
+    masked=tuple(unit for unit in MASKED_UNITS if "getty" not in unit and "logind" not in unit),
 )
 """A root file system with a kernel and device events, the start of a whole-disk image."""
+
+DISK_LAYOUT_VERSION = 1
+"""Counts changes of how `disk.py` turns the disk recipe into an image."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import urllib.request
 from pathlib import Path
+from typing import NamedTuple
 
 PIECE = 1 << 20
 
@@ -13,7 +14,16 @@ class Mismatch(Exception):  # noqa: N818 (what happened, not a programming error
     """The bytes that came are not the ones that were promised."""
 
 
-def download(url: str, target: Path, *, sha256: str, size: int | None = None, timeout_s: float = 60) -> None:
+class Received(NamedTuple):
+    """What came: the SHA-256 that was computed over it (hexadecimal), and its length in bytes."""
+
+    sha256: str
+    size: int
+
+
+def download(
+    url: str, target: Path, *, sha256: str, size: int | None = None, timeout_s: float = 60
+) -> Received:
     """Writes the bytes at `url` to `target`; `Mismatch` (and no file) when size or SHA-256 differ."""
     hasher, received = hashlib.sha256(), 0
     try:
@@ -31,3 +41,4 @@ def download(url: str, target: Path, *, sha256: str, size: int | None = None, ti
     except BaseException:
         target.unlink(missing_ok=True)
         raise
+    return Received(hasher.hexdigest(), received)
