@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from . import __version__
 from ._kit import logs
 from ._kit.command_line import add_config_command, new_app, out, run, show, show_json
 from ._kit.documents import Document, json_schema, read_json
-from ._kit.problems import BadInput, Failed
+from ._kit.problems import BadInput, Failed, Unavailable
 from ._kit.tokens import TokenStore
 from .client import Aistation
 from .documents import JobRecord, JobSpec
@@ -71,6 +72,7 @@ def serve(
     """Run the scheduler, the REST interface and the pages in one process."""
     import uvicorn
 
+    from .service import take_lock
     from .web import create_app
 
     settings = Settings.load(host=host, port=port, broker_listen=broker_listen)
@@ -78,20 +80,29 @@ def serve(
     logging.getLogger("alembic").setLevel(logging.WARNING)
     tokens = TokenStore(settings.tokens_file)
     tokens.admin_token()
+    take_lock(settings).close()  # said here in one line; the service takes it for good
+    listening = listen(settings.host, settings.port)
     out.print(f"aistation on http://{settings.host}:{settings.port}, operator's token in {tokens.admin_file}")
     config = uvicorn.Config(
         create_app(settings),
-        host=settings.host,
-        port=settings.port,
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=3,
         lifespan="on",
+        ws="none",
     )
-    server = uvicorn.Server(config)
-    server.run()
-    if not server.started:
-        raise Failed("the service did not start", why=f"see the lines above; is port {settings.port} free?")
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; `Unavailable` says why there is none."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot listen on {host}:{port}", why=str(error), do="choose another --host or --port"
+        ) from error
 
 
 @app.command()

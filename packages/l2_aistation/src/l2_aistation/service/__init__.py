@@ -1,5 +1,5 @@
 """The platform at work: the loop, the use cases, healing, what people see of it."""
 
-from .loop import Service
+from .loop import Service, take_lock
 
-__all__ = ["Service"]
+__all__ = ["Service", "take_lock"]

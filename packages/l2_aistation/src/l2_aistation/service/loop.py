@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from l2_aistation._kit.problems import Conflict, Problem, Unavailable
@@ -79,7 +78,7 @@ class Service:
 
     def start(self) -> None:
         """Takes the lock, loads the platform, opens the engines and runs the loop."""
-        self._take_lock()
+        self._lock = take_lock(self.settings)
         self.platform.started_at = self.last_tick = self.clock()
         self.platform.load()
         for node in self.platform.facts.nodes:
@@ -88,20 +87,6 @@ class Service:
         healing.send_again(self.platform)
         self.thread = threading.Thread(target=self._run, name="aistation-loop", daemon=True)
         self.thread.start()
-
-    def _take_lock(self) -> None:
-        path = Path(self.settings.state_dir) / "aistation.lock"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = open(path, "a", encoding="utf-8")  # noqa: SIM115 (held for life)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
-            raise Conflict(
-                "another aistation serves from this state folder",
-                why=str(self.settings.state_dir),
-                do="stop it, or give this one its own --home",
-            ) from error
 
     def _open_engines(self) -> None:
         names = {node.engine for node in self.platform.facts.nodes}
@@ -296,6 +281,23 @@ class Service:
         for loop, event in watchers:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
+
+
+def take_lock(settings: Settings) -> IO[str]:
+    """The lock of a state folder, held while the file is open; `Conflict` where another has it."""
+    path = settings.state_dir / "aistation.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stream = open(path, "a", encoding="utf-8")  # noqa: SIM115 (the caller closes it)
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        stream.close()
+        raise Conflict(
+            "another aistation serves from this state folder",
+            why=str(settings.state_dir),
+            do="stop it, or give this one its own OGAI_HOME",
+        ) from error
+    return stream
 
 
 def make_power(settings: Settings) -> PowerSource | None:
