@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 import yaml
@@ -11,6 +12,9 @@ from l0_infra_os._kit.command_line import err, out, show, show_json
 from l0_infra_os._kit.problems import BadInput, Failed
 
 from .common import NODE_COLUMNS, Json, Progress, site
+
+if TYPE_CHECKING:
+    from l0_infra_os.service.enrolment import Declared
 
 Node = typer.Argument(help="the node's id", metavar="NODE")
 
@@ -29,9 +33,7 @@ def enroll(
     as_json: bool = Json,
 ) -> None:
     """Take machines in by the addresses of their BMCs: all that answer, or none."""
-    from l0_infra_os.service.enrolment import Declared
-
-    declared = [Declared(**row) for row in _machines(file)] if file else []
+    declared = _machines(file) if file else []
     with site() as infra:
         done = infra.enroll(
             addresses or [], username=username, password_file=password_file, declared=declared
@@ -48,8 +50,10 @@ def enroll(
         err.print("next: infra-os inspect", markup=False)
 
 
-def _machines(path: Path) -> list[dict[str, object]]:
-    """The declared machines of a file, as keyword arguments of `Declared`."""
+def _machines(path: Path) -> list[Declared]:
+    """The declared machines of a file; a `BadInput` names the row at fault."""
+    from l0_infra_os.service.enrolment import Declared
+
     try:
         rows = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -66,8 +70,8 @@ def _machines(path: Path) -> list[dict[str, object]]:
         macs = row.get("macs") or []
         if not isinstance(macs, list) or not all(isinstance(mac, str) for mac in macs):
             raise BadInput("macs is not a list of texts", field=where, do="quote each MAC")
-        texts = {name: str(row.get(name) or "") for name in ("name", "rack", "leaf")}
-        machines.append({"address": row["bmc"], "macs": tuple(macs), **texts})
+        name, leaf, rack = (str(row.get(key) or "") for key in ("name", "leaf", "rack"))
+        machines.append(Declared(row["bmc"], name, tuple(macs), leaf, rack))
     return machines
 
 

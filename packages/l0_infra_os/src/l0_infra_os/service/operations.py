@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from l0_infra_os._kit.problems import BadInput, Conflict
@@ -13,6 +14,7 @@ from l0_infra_os.store.tables import Node
 from .leasing import deploy, replace_failed
 from .site import Site
 
+POWER_PATIENCE_S = 10.0
 POWER_ACTIONS: tuple[PowerAction, ...] = ("on", "off", "cycle")
 
 
@@ -38,11 +40,12 @@ def inspect(site: Site, node_ids: Sequence[str] | None, *, actor: str) -> list[s
 def power(
     site: Site, node_id: str, action: PowerAction, *, tenant: str | None = None, actor: str
 ) -> PowerState:
-    """Switches a node through its BMC and returns the power state seen just after.
+    """Switches a node through its BMC and returns the power state that it reached within seconds.
 
     A tenant may switch the nodes that run for it; the reconciler alone switches one in flight.
     """
-    if action not in POWER_ACTIONS:
+    if action not in POWER_PATIENCE_S = 10.0
+POWER_ACTIONS:
         raise BadInput(f"{action!r} is not one of {', '.join(POWER_ACTIONS)}", field="action")
     with site.store.begin() as tx:
         node = tx.node(node_id, tenant=tenant)
@@ -58,6 +61,10 @@ def power(
     bmc = site.bmc(address)
     bmc.set_power(action)
     seen = bmc.power()
+    deadline = time.monotonic() + min(POWER_PATIENCE_S, site.settings.power_timeout_s)
+    while seen != ("off" if action == "off" else "on") and time.monotonic() < deadline:
+        time.sleep(0.2)
+        seen = bmc.power()
 
     def record(tx: Transaction) -> None:
         tx.node(node_id).power = seen

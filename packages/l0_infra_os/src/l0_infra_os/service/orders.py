@@ -210,7 +210,7 @@ def take_erased(site: Site, mac: str, report: Erased) -> None:
         if node is None:
             return
         evidence = report.model_dump(exclude={"token"})
-        tx.audit("agent", "erased", node.id, serial=node.serial, **evidence)
+        tx.audit("agent", "erased", node.id, tenant=tx.tenant_of(node), serial=node.serial, **evidence)
         if not report.verified:
             node.problem, node.phase, node.due = "the erasure was not verified by reading", "failed", 0.0
             return

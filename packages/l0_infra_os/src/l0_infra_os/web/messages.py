@@ -48,7 +48,7 @@ MESSAGES = {
     "Nodes": "节点数",
     "Created": "创建时间",
     "New lease": "新建租约",
-    "Nodes under as few leaf switches as can be, all or none.": "尽量集中在最少的叶交换机下，要么全给要么不给。",
+    "Nodes under as few leaf switches as can be, all or none.": "集中在最少的叶交换机下，要么全给要么不给。",
     "No lease yet.": "还没有租约。",
     "Quota": "配额",
     "Held": "已占用",
