@@ -44,8 +44,7 @@ def power(
 
     A tenant may switch the nodes that run for it; the reconciler alone switches one in flight.
     """
-    if action not in POWER_PATIENCE_S = 10.0
-POWER_ACTIONS:
+    if action not in POWER_ACTIONS:
         raise BadInput(f"{action!r} is not one of {', '.join(POWER_ACTIONS)}", field="action")
     with site.store.begin() as tx:
         node = tx.node(node_id, tenant=tenant)
