@@ -40,7 +40,8 @@ PROFILE: dict[str, Any] = {
     "python_services": [
         {
             "name": "agent", "wheel": "a.whl", "python": "/venv/bin/python",
-            "command": ["-m", "a", "--node", "{id}"], "environment": {"ADDRESS": "{address.compute}"}, "secrets": {"TOKEN": "t"},
+            "command": ["-m", "a", "--node", "{id}"], "environment": {"ADDRESS": "{address.compute}"},
+            "secrets": {"TOKEN": "t"},
         }
     ],
 }  # fmt: skip
@@ -60,7 +61,8 @@ def bare_facts(**answers: Any) -> Facts:
     return Facts.model_validate(
         {
             "schema": "podsys.facts/v1", "hostname": "node1", "os": {"id": "debian", "name": "Debian"},
-            "kernel": "6.1", "arch": "x86_64", "cpu": {"cores": 2}, "memory": {"total_bytes": 1}, "python": "3.11.2",
+            "kernel": "6.1", "arch": "x86_64", "cpu": {"cores": 2}, "memory": {"total_bytes": 1},
+            "python": "3.11.2",
             "answers": {"sysctl": {"vm.swappiness": {"value": "60", "settable": True}}} | answers,
         }
     )  # fmt: skip
@@ -231,7 +233,7 @@ def test_what_is_done_meanwhile_does_not_make_it_stale() -> None:
 
 def test_a_bundle_without_the_package_is_named() -> None:
     inventory = parse(INVENTORY)
-    profile = Profile(name="p", node_exporter={"package": "other-exporter"})  # type: ignore[arg-type]
+    profile = Profile(name="p", node_exporter={"package": "other-exporter"})
     with pytest.raises(BadInput) as caught:
         desired_state(inventory, profile, inventory.hosts[0], SOURCES)
     assert "podsys bundle" in caught.value.do

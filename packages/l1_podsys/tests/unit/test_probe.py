@@ -149,7 +149,8 @@ def test_advice_from_facts(pci: list[dict[str, Any]], cmdline: list[str], names:
     facts = parse_facts(
         json.dumps(
             {"schema": "podsys.facts/v1", "hostname": "n", "os": {"id": "d", "name": "D"}, "kernel": "6",
-             "arch": "x", "cpu": {"cores": 1}, "memory": {"total_bytes": 1}, "python": "3", "pci": pci, "cmdline": cmdline}
+             "arch": "x", "cpu": {"cores": 1}, "memory": {"total_bytes": 1}, "python": "3",
+             "pci": pci, "cmdline": cmdline}
         )
     )  # fmt: skip
     assert [advice.name for advice in advise(facts)] == names

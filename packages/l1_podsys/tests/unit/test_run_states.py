@@ -29,7 +29,7 @@ def log(steps: list[tuple[int, str]]) -> list[RunEvent]:
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(EVENTS)), max_size=30), st.integers(0, 31))
 def test_from_any_crash_a_resume_leads_to_an_end(steps: list[tuple[int, str]], cut: int) -> None:
     left = log(steps)[:cut]
-    states = fold(PAIRS, left).pairs
+    states = fold(PAIRS, left).states
     for pair, state in states.items():
         if state in IN_FLIGHT:
             states[pair] = next_state(state, "resume")

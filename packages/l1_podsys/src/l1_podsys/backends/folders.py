@@ -84,7 +84,7 @@ class Run:
         states = self.states()
         return [
             {"host": host, "role": role, "why": states.details.get((host, role), "")}
-            for (host, role), state in states.pairs.items()
+            for (host, role), state in states.states.items()
             if state is PairState.FAILED
         ]
 
@@ -92,7 +92,7 @@ class Run:
         """The run for a table: id, when, how it ended, pairs changed, unchanged and failed."""
         events, states = self.events(), self.states()
         found = {(event.host, event.role) for event in events if event.event == "found"}
-        ended = list(states.pairs.items())
+        ended = list(states.states.items())
         return {
             "id": self.id,
             "cluster": self.plan.inventory.cluster,

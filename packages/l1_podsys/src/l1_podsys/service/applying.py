@@ -67,7 +67,7 @@ class Applier:
         self.settings = settings
         self.run = run
         self.watch = watch
-        self.states = run.states().pairs
+        self.states = run.states().states
 
     def go(self, before: Compared) -> None:
         """From the comparison `before` to the proved end."""

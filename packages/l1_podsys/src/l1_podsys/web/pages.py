@@ -138,10 +138,10 @@ def run_table(found: Any) -> dict[str, Any]:
     hostnames = {host.id: host.hostname for host in found.plan.hosts}
     return {
         "summary": found.summary(),
-        "roles": list(dict.fromkeys(role for _, role in states.pairs)),
-        "hosts": list(dict.fromkeys(host for host, _ in states.pairs)),
+        "roles": list(dict.fromkeys(role for _, role in states.states)),
+        "hosts": list(dict.fromkeys(host for host, _ in states.states)),
         "hostnames": hostnames,
-        "states": states.pairs,
+        "states": states.states,
         "failures": found.failures(),
         "state_badge": STATE_BADGE,
         "run_badge": RUN_BADGE,

@@ -178,7 +178,7 @@ def run(request: Request, who: Caller, name: str, run_id: str) -> dict[str, Any]
     found = cluster_of(request, name, who).run(run_id)
     pairs = [
         {"host": host, "role": role, "state": state.value}
-        for (host, role), state in found.states().pairs.items()
+        for (host, role), state in found.states().states.items()
     ]
     return found.summary() | {"states": pairs, "failures": found.failures()}
 

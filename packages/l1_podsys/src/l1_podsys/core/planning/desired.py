@@ -19,6 +19,9 @@ from .profile import Profile, PythonService, User
 from .resources import Account, Deb, File, Link, Package, Resource, Setting, Unit, Wheel
 from .systemd import drop_in, environment_file, service_unit
 
+TIMESYNCD = "/etc/systemd/timesyncd.conf.d/podsys.conf"
+CHRONY = "/etc/chrony/sources.d/podsys.sources"
+
 Placed = tuple[str, Resource]
 """A role and one resource that the role sets."""
 
@@ -124,12 +127,17 @@ def _time(
     if profile.time is None:
         return
     zone = profile.time.timezone
-    yield Link(path="/etc/localtime", target=f"/usr/share/zoneinfo/{zone}")
+    # localtime(5): without the link the zone is UTC; small images have no zone files to link to.
+    yield Link(path="/etc/localtime", target=f"/usr/share/zoneinfo/{zone}", absent_is_same=zone == "UTC")
     yield File.of("/etc/timezone", f"{zone}\n")
     if profile.time.servers:
-        text = f"[Time]\nNTP={' '.join(profile.time.servers)}\n"
-        yield File.of("/etc/systemd/timesyncd.conf.d/podsys.conf", text)
-        yield Unit(name="systemd-timesyncd.service", optional=True)
+        servers = profile.time.servers
+        for name, path, text in (
+            ("systemd-timesyncd.service", TIMESYNCD, f"[Time]\nNTP={' '.join(servers)}\n"),
+            ("chrony.service", CHRONY, "".join(f"server {server} iburst\n" for server in servers)),
+        ):
+            yield File.of(path, text)
+            yield Unit(name=name, optional=True)
 
 
 def _node_exporter(

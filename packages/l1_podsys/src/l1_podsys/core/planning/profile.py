@@ -61,7 +61,7 @@ class User(Part):
 
 
 class Time(Part):
-    """Time zone, and time servers for systemd-timesyncd."""
+    """Time zone, and time servers for systemd-timesyncd or chrony, whichever the host runs."""
 
     timezone: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]+[A-Za-z0-9/_+-]*$")] = "UTC"
     servers: list[OneLine] = Field(default_factory=list)

@@ -90,11 +90,12 @@ class File(Part):
 
 
 class Link(Part):
-    """A symbolic link."""
+    """A symbolic link; with `absent_is_same` a missing one means what the target says."""
 
     kind: Literal["link"] = "link"
     path: str
     target: str
+    absent_is_same: bool = False
 
     @property
     def name(self) -> str:
@@ -108,6 +109,8 @@ class Link(Part):
         """The difference to where it points."""
         state = facts.answers.files.get(self.path, FileState(kind="absent"))
         if state.kind == "link" and state.target == self.target:
+            return None
+        if state.kind == "absent" and self.absent_is_same:
             return None
         return Difference(state.target or state.kind, self.target)
 

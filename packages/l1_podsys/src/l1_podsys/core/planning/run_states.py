@@ -56,7 +56,7 @@ class RunEvent(Part):
 class RunStates(NamedTuple):
     """A run's log folded: the states of its pairs, whether it has ended, and how."""
 
-    pairs: dict[Pair, PairState]
+    states: dict[Pair, PairState]
     details: dict[Pair, str]
     ended: str | None
 
