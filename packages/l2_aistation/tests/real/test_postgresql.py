@@ -81,7 +81,7 @@ def wait_for(url: str) -> None:
 
 def test_a_job_and_a_restart_on_postgresql(database: str, tmp_path: Path) -> None:
     options = Settings.load(home=tmp_path, database_url=database, heartbeat_s=0.2)
-    spec, document = jobs.check_spec(
+    checked = jobs.check_spec(
         {
             "name": "characters",
             "tasks": [{"command": [sys.executable, "-c", "print('训练')"], "resources": {"cpu_cores": 0.1}}],
@@ -90,8 +90,8 @@ def test_a_job_and_a_restart_on_postgresql(database: str, tmp_path: Path) -> Non
     service = Service(options, source=ThisMachine())
     service.start()
     try:
-        name = service.call(lambda platform: jobs.submit(platform, WHO, spec, document, key="k"))
-        again = service.call(lambda platform: jobs.submit(platform, WHO, spec, document, key="k"))
+        name = service.call(lambda platform: jobs.submit(platform, WHO, checked, key="k"))
+        again = service.call(lambda platform: jobs.submit(platform, WHO, checked, key="k"))
         assert name == again
         state = until_over(service, name)
         assert state == "completed"
@@ -102,7 +102,7 @@ def test_a_job_and_a_restart_on_postgresql(database: str, tmp_path: Path) -> Non
     try:
         record = views.record(second, WHO, name)
         assert record.state == "completed"
-        assert record.spec.digest == spec.digest()
+        assert record.spec.digest == checked.digest
         kinds = [entry["kind"] for entry in second.store.log(job=name)]
         assert [kind for kind in kinds if kind != "refused"][:2] == ["submitted", "placed"]
     finally:

@@ -151,9 +151,9 @@ class PlatformMachine(RuleBasedStateMachine):
                 }
             ],
         }
-        spec, document = jobs.check_spec(value)
+        checked = jobs.check_spec(value)
         try:
-            name = str(self._call(lambda platform: jobs.submit(platform, WHO, spec, document)))
+            name = str(self._call(lambda platform: jobs.submit(platform, WHO, checked)))
         except Problem:
             # Four nodes of two accelerators: only such gangs may be refused.
             assert (one and count > 4) or count * accelerators > 8
@@ -251,8 +251,8 @@ class PlatformMachine(RuleBasedStateMachine):
     def crash_before_the_commit(self, count: int) -> None:
         """kill -9 in the middle of a pass: what was not written did not happen."""
         before = {row["id"]: row["state"] for row in self.service.store.jobs(None, limit=1000)}
-        spec, document = jobs.check_spec({"name": "lost", "tasks": [{"count": count, "command": ["x"]}]})
-        jobs.submit(self.service.platform, WHO, spec, document)
+        checked = jobs.check_spec({"name": "lost", "tasks": [{"count": count, "command": ["x"]}]})
+        jobs.submit(self.service.platform, WHO, checked)
         self.crash(False)
         after = {row["id"]: row["state"] for row in self.service.store.jobs(None, limit=1000)}
         assert before == after

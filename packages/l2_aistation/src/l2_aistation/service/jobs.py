@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from l2_aistation._kit.documents import digest_of
 from l2_aistation._kit.problems import BadInput, Conflict, NotFound
 from l2_aistation._kit.tokens import Principal
-from l2_aistation.core.demand import demand_of
+from l2_aistation.core.demand import Demand, demand_of
 from l2_aistation.core.explain import impossible
 from l2_aistation.core.states import AttemptEvent, JobEvent, JobState
 from l2_aistation.core.world import Job
@@ -18,14 +19,25 @@ from .launch import end_commands
 from .platform import Platform
 
 
-def check_spec(value: Any) -> tuple[JobSpec, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class CheckedSpec:
+    """A spec that holds together, with its demand, its text and its digest."""
+
+    spec: JobSpec
+    demand: Demand
+    text: str
+    digest: str
+
+
+def check_spec(value: Any) -> CheckedSpec:
     """A spec from its JSON value; a value without an envelope gets one.  `BadInput` names the field."""
     if isinstance(value, dict) and "producer" not in value:
         value = {"producer": {"name": "l2_aistation", "version": "0.1.0"}, **value}
     spec = JobSpec.parse(value, where="job-spec")
-    demand_of(spec)
+    demand = demand_of(spec)
     _check_paths(spec)
-    return spec, spec.as_json()
+    document = spec.as_json()
+    return CheckedSpec(spec, demand, dump(document), digest_of(document))
 
 
 def _check_paths(spec: JobSpec) -> None:
@@ -49,13 +61,13 @@ def _check_paths(spec: JobSpec) -> None:
 def submit(
     platform: Platform,
     who: Principal,
-    spec: JobSpec,
-    value: dict[str, Any],
+    checked: CheckedSpec,
     *,
     tenant: str | None = None,
     key: str | None = None,
 ) -> str:
     """Takes a job in and returns its id; the same `key` again returns the same id."""
+    spec, demand = checked.spec, checked.demand
     tenant = tenant if tenant is not None and who.is_operator else who.tenant
     if key is not None:
         known = _submitted_before(platform, tenant, key)
@@ -67,7 +79,6 @@ def submit(
             field="queue",
             do=f"use one of: {', '.join(sorted(platform.world.queues))}",
         )
-    demand = demand_of(spec)
     never = impossible(platform.world, demand)
     if never is not None:
         raise BadInput(
@@ -86,8 +97,8 @@ def submit(
         submitted_at=platform.clock(),
         demand=demand,
         time_s=spec.limits.time_s,
-        spec_text=dump(value),
-        spec_digest=digest_of(value),
+        spec_text=checked.text,
+        spec_digest=checked.digest,
     )
     platform.world.jobs[job.id] = job
     platform.batch.add_job(job, key)

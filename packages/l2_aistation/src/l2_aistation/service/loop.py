@@ -38,6 +38,7 @@ from .recovering import Recovery
 T = TypeVar("T")
 Operation = Callable[[Platform], Any]
 MOST_IN_A_PASS = 2000
+DEADLINES_EVERY_S = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Service:
         self.stopping = threading.Event()
         self.thread: threading.Thread | None = None
         self.last_tick = 0.0
+        self.last_deadlines = 0.0
         self.cycle_s = 0.0
         self.passes = 0
         self._lock: IO[str] | None = None
@@ -217,7 +219,9 @@ class Service:
         gap, self.last_tick = now - self.last_tick, now
         for node in silent_nodes(self.platform.seen, now, self.settings.node_lost_s, gap):
             healing.lost(self.platform, node)
-        healing.watch_deadlines(self.platform, now)
+        if not 0 <= now - self.last_deadlines < DEADLINES_EVERY_S:
+            self.last_deadlines = now
+            healing.watch_deadlines(self.platform, now)
         self.recovery.advance()
 
     def _cycle(self) -> None:
@@ -254,9 +258,11 @@ class Service:
         return bool(batch)
 
     def _fence(self, commands: Sequence[Any]) -> None:
-        """Says in the shared folder which attempt counts, before any of its ranks starts."""
+        """Says in the shared folder which attempt counts, before any rank of a second one starts."""
         newest = {item.job: item.attempt for item in commands if isinstance(item, StartTasks)}
         for job, attempt in newest.items():
+            if attempt == 1:
+                continue
             folder = self.settings.shared / ".aistation" / job
             try:
                 folder.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ but for heartbeats and the reasons of waiting jobs, which the next seconds renew
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,8 @@ class Platform:
     batch: Batch = field(default_factory=Batch)
     outbox: list[Command] = field(default_factory=list)
     dirty: bool = True
+    held: set[str] = field(default_factory=set)
+    ports: Counter[int] = field(default_factory=Counter)
     next_port: int = 0
     started_at: float = 0.0
 
@@ -69,6 +72,8 @@ class Platform:
         if DEFAULT_QUEUE not in queues:
             self.put_queue(Queue(DEFAULT_QUEUE))
         self.attempts = {attempt.job: attempt for attempt in self.store.live_attempts()}
+        self.ports = Counter(attempt.master_port for attempt in self.attempts.values())
+        self.held = {name for name, item in self.attempts.items() if item.state is AttemptState.HELD}
         for row in self.store.live_jobs():
             self._load_job(row)
 
@@ -161,6 +166,8 @@ class Platform:
         if attempt.state is AttemptState.ENDED:
             attempt.ended_at = self.clock()
             self.attempts.pop(attempt.job, None)
+            self.ports[attempt.master_port] -= 1
+        (self.held.add if attempt.state is AttemptState.HELD else self.held.discard)(attempt.job)
         self.batch.touch_attempt(attempt)
 
     def begin(self, job: Job, slots: list[Slot], replaced: dict[str, str] | None = None) -> Attempt:
@@ -175,6 +182,7 @@ class Platform:
             replaced=replaced or {},
         )
         self.attempts[job.id] = attempt
+        self.ports[attempt.master_port] += 1
         self.batch.add_attempt(attempt)
         self.note(
             "placed",
@@ -187,11 +195,10 @@ class Platform:
     def _port(self) -> int:
         first, _, last = self.settings.master_ports.partition("-")
         span = int(last) - int(first) + 1
-        used = {attempt.master_port for attempt in self.attempts.values()}
         for _ in range(span):
             port = int(first) + self.next_port % span
             self.next_port += 1
-            if port not in used:
+            if not self.ports[port]:
                 return port
         return int(first)
 

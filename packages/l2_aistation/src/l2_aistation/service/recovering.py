@@ -13,7 +13,7 @@ from l2_aistation.core.diagnosis import name_cause, only_consequences
 from l2_aistation.core.healing import Cause, Decision, PastAttempt, Place, Situation
 from l2_aistation.core.pool import Bits, Bools, Slot, bit_places
 from l2_aistation.core.recovery import decide
-from l2_aistation.core.states import AttemptEvent, AttemptState, JobEvent
+from l2_aistation.core.states import AttemptEvent, JobEvent
 from l2_aistation.core.world import Job
 from l2_aistation.documents import JobSpec
 from l2_aistation.ports import PowerSource
@@ -39,9 +39,9 @@ class Recovery:
     def advance(self) -> None:
         """Every held attempt one step on."""
         now = self.platform.clock()
-        for attempt in list(self.platform.attempts.values()):
-            key = attempt.job, attempt.number
-            if attempt.state is AttemptState.HELD and now >= self.ask_at.get(key, 0.0):
+        for name in sorted(self.platform.held):
+            attempt = self.platform.attempts[name]
+            if now >= self.ask_at.get((name, attempt.number), 0.0):
                 self._advance(attempt, now)
 
     def forget(self) -> None:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from l2_aistation._kit.problems import BadInput, Unavailable
+from l2_aistation._kit.tokens import Principal
+from l2_aistation._kit.web import caller, operator
 from l2_aistation.service import Service
 
 
@@ -17,7 +19,21 @@ class TooLarge(BadInput):
     status = 413
 
 
-def service_of(request: Request) -> Service:
+async def who_calls(request: Request) -> Principal:
+    """The caller.  As a coroutine it runs in the event loop, not in a thread for each request."""
+    return caller(request)
+
+
+async def which_operator(request: Request) -> Principal:
+    """The caller, who must be an operator."""
+    return operator(request)
+
+
+Caller = Annotated[Principal, Depends(who_calls)]
+Operator = Annotated[Principal, Depends(which_operator)]
+
+
+async def service_of(request: Request) -> Service:
     """The running service; `Unavailable` before the start and after the end."""
     service: Service | None = request.app.state.service
     if service is None or not service.alive:

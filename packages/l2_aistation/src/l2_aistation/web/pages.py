@@ -11,11 +11,11 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from l2_aistation._kit.problems import BadInput
-from l2_aistation._kit.web import Caller, link, render, translator
+from l2_aistation._kit.web import link, render, translator
 from l2_aistation.core.states import JobState
 from l2_aistation.service import jobs, nodes, views
 
-from .common import Platform
+from .common import Caller, Platform
 
 router = APIRouter(include_in_schema=False)
 BADGES = {
@@ -112,8 +112,8 @@ async def submit_form(
         value = yaml.safe_load(spec)
     except yaml.YAMLError as error:
         raise BadInput(f"is neither YAML nor JSON: {error}", field="spec") from error
-    checked, document = jobs.check_spec(value)
-    name = await service.acall(lambda platform: jobs.submit(platform, who, checked, document))
+    checked = jobs.check_spec(value)
+    name = await service.acall(lambda platform: jobs.submit(platform, who, checked))
     return RedirectResponse(link(request, f"/jobs/{name}"), status_code=303)
 
 

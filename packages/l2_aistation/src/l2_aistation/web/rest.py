@@ -9,14 +9,12 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from l2_aistation._kit.documents import digest_of
-from l2_aistation._kit.web import Caller, Operator
 from l2_aistation.adapters.l1_podsys import SCHEMA, ClusterReportSource
 from l2_aistation.core.world import Queue
 from l2_aistation.documents import JobSpec
 from l2_aistation.service import jobs, logs, nodes, views
 
-from .common import Platform, json_body
+from .common import Caller, Operator, Platform, json_body
 
 router = APIRouter(prefix="/api/v1")
 REPORT_LIMIT_BYTES = 64_000_000
@@ -59,11 +57,11 @@ async def submit(
 ) -> dict[str, Any]:
     """Submits a job-spec/v1; the answer comes when the job is durable."""
     value = await json_body(request, service.settings.spec_limit_bytes, "job-spec")
-    spec, checked = jobs.check_spec(value)
+    checked = jobs.check_spec(value)
     name = await service.acall(
-        lambda platform: jobs.submit(platform, who, spec, checked, tenant=tenant, key=idempotency_key)
+        lambda platform: jobs.submit(platform, who, checked, tenant=tenant, key=idempotency_key)
     )
-    return {"id": name, "spec_digest": digest_of(checked)}
+    return {"id": name, "spec_digest": checked.digest}
 
 
 @router.get("/jobs")

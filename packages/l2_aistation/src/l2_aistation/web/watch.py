@@ -16,11 +16,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
 
-from l2_aistation._kit.web import Caller
 from l2_aistation.core.states import FINAL
 from l2_aistation.service import Service, views
 
-from .common import Platform
+from .common import Caller, Platform
 
 router = APIRouter(prefix="/api/v1")
 QUIET_S = 15.0
