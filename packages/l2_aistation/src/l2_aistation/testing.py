@@ -214,8 +214,10 @@ class EngineConformance:
     def test_ending_leaves_no_process(self, engine: Engine, sink: Recorder, lab: EngineLab, job: str) -> None:
         """A rank that ignores SIGTERM, a stopped one, and a daemon that left its session are gone."""
         code = (
-            "import os, signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-            "child = subprocess.Popen([sys.executable, '-c', 'import os, time; os.setsid(); time.sleep(600)']); "
+            "import os, signal, subprocess, sys, time; "
+            "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+            "daemon = 'import os, time; os.setsid(); time.sleep(600)'; "
+            "child = subprocess.Popen([sys.executable, '-c', daemon]); "
             "print(child.pid, flush=True); time.sleep(600)"
         )
         engine.send(start(job, lab.nodes[0], code, ranks=(0, 1)))

@@ -99,5 +99,5 @@ def module_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 class TestAgentEngine(EngineConformance):
     @pytest.fixture
-    def lab(self, module_lab: Lab) -> Iterator[EngineLab]:
-        yield EngineLab(open_engine=module_lab.open_engine, nodes=("n1", "n2"), shared=module_lab.shared)
+    def lab(self, module_lab: Lab) -> EngineLab:
+        return EngineLab(open_engine=module_lab.open_engine, nodes=("n1", "n2"), shared=module_lab.shared)

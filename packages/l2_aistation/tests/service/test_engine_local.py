@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from l2_aistation.testing import EngineConformance, EngineLab
 
 class TestLocalEngine(EngineConformance):
     @pytest.fixture
-    def lab(self, tmp_path: Path) -> Iterator[EngineLab]:
+    def lab(self, tmp_path: Path) -> EngineLab:
         shared = tmp_path / "shared"
-        yield EngineLab(
+        return EngineLab(
             open_engine=lambda: LocalEngine(tmp_path / "engine", shared, heartbeat_s=0.3),
             nodes=("n1", "n2"),
             shared=shared,

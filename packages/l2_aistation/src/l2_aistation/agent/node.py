@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import re
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from l2_aistation.supervisor.runtime import NodeRuntime
 
 _EVERY_S = 0.1
 _TEND_S = 1.0
+_TELL_S = 60.0
 _NODE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
 _log = logging.getLogger(__name__)
 
@@ -77,6 +80,8 @@ class Agent:
         def command(wire: dict[str, Any]) -> None:
             self.obey(from_wire(wire))
 
+        warnings.filterwarnings("ignore", module="celery")  # about root and about a default of Celery 6
+        logging.getLogger("celery.worker.consumer").setLevel(logging.CRITICAL)  # we tell of the broker
         app.Worker(
             hostname=f"agent@{self.node}",
             queues=[channels.queue_of(self.node)],
@@ -101,12 +106,15 @@ class Agent:
 
     def _forever(self, work: Any) -> None:
         """Runs a part until closing; a broker that does not answer is tried again."""
+        told = -math.inf
         while not self._closing.is_set():
             try:
                 with urls.client(self._url, socket_timeout=5, socket_connect_timeout=5) as connection:
                     work(connection)
             except Exception as error:  # noqa: BLE001 (nothing may end a part of the agent)
-                _log.warning("%s is interrupted and goes on: %s", work.__name__, type(error).__name__)
+                if time.monotonic() - told > _TELL_S:
+                    told = time.monotonic()
+                    _log.warning("%s waits for the broker: %s", work.__name__, type(error).__name__)
                 self._closing.wait(0.5)
 
     def _beat(self, connection: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import queue
 import threading
 import time
@@ -33,6 +34,7 @@ _BLOCK_MS = 500
 _BATCH = 500
 _AGAIN_S = 5.0
 _GIVE_UP_S = 300.0
+_TELL_S = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -89,13 +91,15 @@ class AgentEngine:
     def _forever(self, work: Any, sink: EventSink) -> None:
         """Runs a part until closing; a broker or a store that does not answer is tried again."""
         connection = urls.client(self.broker.url, socket_timeout=10, socket_connect_timeout=5)
+        told = -math.inf
         while not self._closing.is_set():
             try:
                 work(connection, sink)
             except Exception as error:  # noqa: BLE001 (nothing may end a part of the engine)
-                if not self._closing.is_set():
+                if time.monotonic() - told > _TELL_S:
+                    told = time.monotonic()
                     _log.warning("%s is interrupted and goes on: %s", work.__name__, type(error).__name__)
-                    self._closing.wait(0.5)
+                self._closing.wait(0.5)
         connection.close()
 
     # commands

@@ -37,8 +37,17 @@ def queue_of(node: str) -> str:
 def celery_app(url: str) -> Any:
     """The Celery application: short idempotent commands, acknowledged late, one at a time."""
     from celery import Celery
+    from kombu import Connection
+
+    class Steady(Connection):  # type: ignore[misc]
+        """Asks a silent broker again every second; kombu's own pauses grow to half a minute."""
+
+        def ensure_connection(self, *arguments: Any, **options: Any) -> Any:
+            pauses = {"interval_start": 1, "interval_step": 0, "interval_max": 1}
+            return super().ensure_connection(*arguments, **{**options, **pauses})
 
     app = Celery("aistation", broker=urls.for_celery(url), backend=None, set_as_current=False)
+    app.amqp.Connection = Steady
     app.conf.update(
         task_serializer="json",
         accept_content=["json"],

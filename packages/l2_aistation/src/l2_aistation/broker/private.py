@@ -168,7 +168,7 @@ class Broker:
             return "no answer at the configured URL"
         with contextlib.suppress(OSError):
             lines = (self._folder / "server.log").read_text("utf-8", "replace").splitlines()
-            return lines[-1] if lines else "the server wrote nothing"
+            return "; ".join(line.partition("# ")[2] or line for line in lines[-2:]) or "it wrote nothing"
         return "the server did not start"
 
     def stop(self) -> None:

@@ -21,10 +21,13 @@ def of_tcp(host: str, port: int, password: str) -> str:
 
 
 def client(url: str, **options: Any) -> Any:
-    """A `redis.Redis` for the URL; it connects when it is used."""
+    """A `redis.Redis` for the URL; it connects when it is used, and its callers try again by themselves."""
     import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
 
-    return redis.Redis.from_url(for_redis(url), decode_responses=True, **options)
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(for_redis(url), decode_responses=True, retry=once, **options)
 
 
 def for_redis(url: str) -> str:

@@ -26,8 +26,8 @@ class Journal:
         self.path = path
         self.last = max((line.number for line in Reader(path).new()), default=0)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            os.write(self._file, b"\n")  # the cut line of a killed writer ends here
+        written = path.read_bytes()
+        os.truncate(path, written.rfind(b"\n") + 1)  # the cut line of a killed writer was never read
 
     def append(self, event: Event) -> None:
         """Adds an event under the next number."""
