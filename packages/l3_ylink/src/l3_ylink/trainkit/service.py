@@ -21,6 +21,8 @@ from .tokens import open_dataset, read_manifest
 OnStep = Callable[[dict[str, Any]], None]
 POLL_S = 0.25
 JOB_RECORD = "ogai.job-record/v1"
+PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Read when OpenMP is loaded, so it must stand in the environment of a server that loads torch ahead."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def train_pretrain(
         name=name,
         command=command,
         count=plan.world_size,
-        environment={"DS_ACCELERATOR": "cpu", "OGAI_PREIMPORT": "torch,torch._dynamo,deepspeed"},
+        environment={"DS_ACCELERATOR": "cpu", "OGAI_PREIMPORT": "torch,torch._dynamo,deepspeed", **PATIENT},
         checkpoint=CheckpointRequest(paths(out / "checkpoints"), checkpoint_every, keep),
         one_per_node=one_per_node,
         inputs=(manifest.digest(),),
@@ -137,6 +139,7 @@ def train_sft(
     request = JobRequest(
         name=name,
         command=command,
+        environment={"OGAI_PREIMPORT": "torch,torch._dynamo,transformers,peft", **PATIENT},
         checkpoint=CheckpointRequest(paths(out / "checkpoints"), checkpoint_every),
         inputs=(manifest.digest(), base_manifest.digest()),
     )

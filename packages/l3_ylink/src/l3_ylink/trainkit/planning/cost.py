@@ -1,8 +1,8 @@
 """What a model costs: parameters, FLOPs of every matrix product, bytes on each rank.
 
 Model FLOPs (MFU) are those of forward and backward; hardware FLOPs (HFU) add what recomputation
-repeats.  A product of [m, k] and [k, n] is 2·m·k·n FLOPs.  Attention is counted in full, without
-halving for the causal mask, as in PaLM (arXiv 2204.02311, appendix B).
+repeats.  A product of [m, k] and [k, n] is 2·m·k·n FLOPs.  Attention is counted in full, as in PaLM
+(arXiv 2204.02311, appendix B); with `causal` only the half below the diagonal, as Megatron-Core does.
 """
 
 from __future__ import annotations
@@ -29,22 +29,26 @@ def parameter_count(shape: ModelShape) -> int:
     return embeddings + shape.layers * layer_parameters(shape) + shape.hidden
 
 
-def forward_flops(shape: ModelShape, sequences: int) -> float:
+def forward_flops(shape: ModelShape, sequences: int, *, causal: bool = False) -> float:
     """FLOPs of one forward pass over `sequences` sequences, every matrix product counted."""
     projections = 2.0 * (layer_parameters(shape) - 2 * shape.hidden)
-    attention = 4.0 * shape.sequence * shape.hidden  # QKᵀ and the weighted sum of values
+    attention = (2.0 if causal else 4.0) * shape.sequence * shape.hidden  # QKᵀ and the sum of values
     head = 2.0 * shape.hidden * shape.vocabulary
     per_token = shape.layers * (projections + attention) + head
     return per_token * shape.sequence * sequences
 
 
-def step_flops(shape: ModelShape, global_batch: int) -> float:
+def step_flops(shape: ModelShape, global_batch: int, *, causal: bool = False) -> float:
     """Model FLOPs of a training step: the backward pass has twice the products of the forward."""
-    return 3 * forward_flops(shape, global_batch)
+    return 3 * forward_flops(shape, global_batch, causal=causal)
 
 
 def hardware_flops(shape: ModelShape, global_batch: int, recompute: str) -> float:
-    """Model FLOPs and what recomputation repeats: with `full`, every layer's forward once more."""
+    """Model FLOPs and what recomputation repeats: with `full`, every layer's forward once more.
+
+    (As published HFU figures count it; torch leaves out each layer's last product, whose result
+    the backward pass does not need.)
+    """
     if recompute == "none":
         return step_flops(shape, global_batch)
     head = 2.0 * shape.hidden * shape.vocabulary * shape.sequence * global_batch
