@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from l3_ylink._kit.documents import Reference
+
 
 @dataclass(frozen=True)
 class CheckpointRequest:
@@ -31,8 +33,14 @@ class JobRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     checkpoint: CheckpointRequest | None = None
     one_per_node: bool = False
-    inputs: tuple[str, ...] = ()
-    """Digests of the data that the job reads, so that it can be placed near them."""
+    cpu_cores: float = 1.0
+    """What a scheduler reserves for each task; ranks may share a core."""
+    key: str = ""
+    """Names this very request, where a runner keeps jobs longer than this process lives."""
+    inputs: tuple[Reference, ...] = ()
+    """The documents that the job is made from: plan, data set, base model."""
+    data: tuple[str, ...] = ()
+    """Digests of the data sets among them, so that the job can be placed near its data."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,13 @@ class JobHandle(Protocol):
 class JobRunner(Protocol):
     """Starts jobs: on this machine, or through a scheduler."""
 
-    def run(self, request: JobRequest) -> JobHandle: ...
+    def run(self, request: JobRequest) -> JobHandle:
+        """Starts a job and returns at once; the same `key` again never makes a second one."""
+        ...
+
+    def find(self, job: str) -> JobHandle | None:
+        """A job started before that still runs or ended well; None when it has to be started again."""
+        ...
 
 
 class ProgressReporter(Protocol):

@@ -112,8 +112,8 @@ def test_kill_9_of_the_supervisor_leaves_no_task(tmp_path: Path) -> None:
         "import sys; from pathlib import Path\n"
         "from l3_ylink.backends.local import LocalRunner\n"
         "from l3_ylink.ports import JobRequest\n"
-        'code = \'import os, sys, time; open(sys.argv[1] + os.environ["RANK"], "w").write(str(os.getpid()));\'\n'
-        "code += 'time.sleep(60)'\n"
+        "code = 'import os, sys, time; name = sys.argv[1] + os.environ[\"RANK\"];'\n"
+        "code += 'open(name, \"w\").write(str(os.getpid())); time.sleep(60)'\n"
         "request = JobRequest('test', ('python', '-c', code, sys.argv[1] + '/pid-'), count=2)\n"
         "LocalRunner(Path(sys.argv[1]) / 'logs').run(request).wait()\n"
     )

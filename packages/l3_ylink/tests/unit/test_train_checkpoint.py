@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.trainkit.checkpoint import CheckpointStore
-from l3_ylink.trainkit.checkpoint import store as module
 from l3_ylink.trainkit.checkpoint.store import is_about_writing, save_failed, seal
 
 RUN = {"plan": "a", "data": "b"}
@@ -114,7 +113,7 @@ def test_a_kill_between_any_two_changes_leaves_the_newest_sound_one(
         patch.setattr(os, "fsync", counted(os.fsync))
         patch.setattr(os, "replace", counted(os.replace))
         patch.setattr(Path, "rename", counted(Path.rename))
-        patch.setattr(module.shutil, "rmtree", counted(shutil.rmtree))
+        patch.setattr("shutil.rmtree", counted(shutil.rmtree))
         try:
             for step in range(1, steps + 1):
                 save(CheckpointStore(folder, keep=1), step)

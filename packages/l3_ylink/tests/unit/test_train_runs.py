@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from l3_ylink._kit.problems import BadInput, Conflict, NotFound
 from l3_ylink.trainkit import runs
-from l3_ylink.trainkit.program import StepLog, loss_curve, read_steps
+from l3_ylink.trainkit.program import StepLog, StepReader, loss_curve, read_steps
 
 INPUTS = {"plan": "sha256:1", "data": "sha256:2"}
 
@@ -21,7 +21,9 @@ def test_a_run_whose_supervisor_is_gone_is_interrupted_and_goes_on_as_the_next_a
     run = runs.open_run(tmp_path, "pretrain", INPUTS)
     assert (run.state, run.attempt) == ("running", 1)
     assert runs.read_run(tmp_path).seen().state == "running"
-    replace(run, supervisor=f"{os.getpid()}:1").write()  # our number, but another process's start time
+    replace(
+        run, job="local-1", supervisor=f"{os.getpid()}:1"
+    ).write()  # our number, but another process's start time
     assert runs.read_run(tmp_path).seen().state == "interrupted"
     again = runs.open_run(tmp_path, "pretrain", INPUTS)
     assert (again.id, again.attempt, again.state) == (run.id, 2, "running")
@@ -104,12 +106,36 @@ def test_the_step_log_goes_on_after_a_torn_line_and_the_last_attempt_counts(tmp_
     assert heard.words[2:] == [("resumed", 1), ("step", 2, 4.5, 8), ("checkpoint", 2)]
 
 
-def test_steps_are_read_from_where_one_left_off(tmp_path: Path) -> None:
+def test_new_steps_are_read_once_even_past_a_torn_line(tmp_path: Path) -> None:
     assert list(read_steps(tmp_path)) == []
     log = StepLog(tmp_path, 1, None)
-    for number in (1, 2, 3):
-        log.step(number, loss=1.0, seconds=0.1, samples=1)
+    log.step(1, loss=1.0, seconds=0.1, samples=1)
+    all_steps, new_steps = StepReader(tmp_path), StepReader(tmp_path, only_new=True)
+    log.stream.write('{"step": 2, "lo')
     log.close()
-    assert [row["step"] for row in read_steps(tmp_path, 2)] == [3]
+    again = StepLog(tmp_path, 2, None)
+    again.step(2, loss=1.0, seconds=0.1, samples=1)
+    assert [row["step"] for row in new_steps.rows()] == [2]
+    assert list(new_steps.rows()) == []
+    again.step(3, loss=1.0, seconds=0.1, samples=1)
+    again.close()
+    assert [row["step"] for row in new_steps.rows()] == [3]
+    assert [row["step"] for row in all_steps.rows()] == [1, 2, 3]
     rows = (tmp_path / "steps.jsonl").read_text("utf-8").splitlines()
     assert set(json.loads(rows[0])) == {"step", "attempt", "at", "loss", "seconds"}
+
+
+def test_an_interrupted_run_remembers_its_job_and_a_failed_one_does_not(tmp_path: Path) -> None:
+    run = runs.open_run(tmp_path, "sft", INPUTS)
+    replace(run, supervisor="1:1", job="job-7").write()
+    again = runs.open_run(tmp_path, "sft", INPUTS)
+    assert (again.job, again.attempt) == ("job-7", 2)
+    replace(again, job="job-7").ended(runs.FAILED).write()
+    third = runs.open_run(tmp_path, "sft", INPUTS)
+    assert (third.job, third.attempt) == ("", 3)
+
+
+def test_an_attempt_cut_off_before_its_job_was_noted_keeps_its_number(tmp_path: Path) -> None:
+    """So that the same key is given to the platform, and a job it already has is not made twice."""
+    replace(runs.open_run(tmp_path, "sft", INPUTS), supervisor="1:1").write()
+    assert runs.open_run(tmp_path, "sft", INPUTS).attempt == 1

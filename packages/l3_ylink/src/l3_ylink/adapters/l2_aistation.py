@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any, cast
 
-from l2_aistation.api import Aistation, CheckpointPolicy, JobSpec, TaskGroup, progress
+from l2_aistation.api import Aistation, CheckpointPolicy, JobSpec, Resources, TaskGroup, Unavailable, progress
+from l2_aistation.api import Problem as PlatformProblem
 
 from l3_ylink import __version__
+from l3_ylink._kit import problems
 from l3_ylink._kit.documents import Producer
 from l3_ylink.ports import JobOutcome, JobRequest, ProgressReporter
 
 POLL_S = 0.5
 FINAL = ("completed", "failed", "cancelled")
+PATIENCE_S = 60.0
+EVIDENCE = 3
+"""Lines of a fault's evidence that are told."""
 
 
 class AistationRunner:
@@ -23,15 +30,25 @@ class AistationRunner:
 
     def run(self, request: JobRequest) -> AistationJob:
         """Submits the job and returns at once."""
-        job = self.client.submit(job_spec(request, self.queue))
+        with in_our_words():
+            job = self.client.submit(job_spec(request, self.queue), key=request.key or None)
         return AistationJob(self.client, str(job["id"]))
+
+    def find(self, job: str) -> AistationJob | None:
+        """A job that an interrupted run left at work (or done) on the platform."""
+        try:
+            with in_our_words():
+                state = self.client.job(job)["state"]
+        except problems.NotFound:
+            return None
+        return None if state in ("failed", "cancelled") else AistationJob(self.client, job)
 
 
 class AistationJob:
     """A submitted job.  It outlives this process: the platform starts, heals and records it."""
 
     def __init__(self, client: Aistation, job: str) -> None:
-        self._client, self._job = client, job
+        self._client, self._job, self._heard = client, job, time.monotonic()
 
     @property
     def id(self) -> str:
@@ -41,30 +58,55 @@ class AistationJob:
         """The outcome, or None when it is not over after `timeout_s`."""
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            view = self._client.job(self._job)
-            if view["state"] in FINAL:
-                return self._outcome(view)
+            with in_our_words():
+                view = self._view()
+                if view["state"] in FINAL:
+                    return self._outcome(view)
             if until is not None and time.monotonic() + POLL_S > until:
                 time.sleep(max(0.0, until - time.monotonic()))
                 return None
             time.sleep(POLL_S)
 
+    def _view(self) -> dict[str, Any]:
+        """The job as the platform sees it; a platform that restarts is given time to come back."""
+        try:
+            view = self._client.job(self._job)
+        except Unavailable:
+            if time.monotonic() - self._heard > PATIENCE_S:
+                raise
+            return {"state": "unknown"}
+        self._heard = time.monotonic()
+        return view
+
     def cancel(self) -> None:
         """Cancels the job."""
-        self._client.cancel(self._job)
+        with in_our_words():
+            self._client.cancel(self._job)
 
     def _outcome(self, view: dict[str, Any]) -> JobOutcome:
         record = self._client.record(self._job)
         if view["state"] == "completed":
             return JobOutcome("completed", record_digest=record.digest())
-        cause = next((attempt.cause for attempt in reversed(record.attempts) if attempt.cause), view["state"])
         fault = record.faults[-1] if record.faults else None
-        evidence = "; ".join(fault.evidence[:3]) if fault else ""
-        why = f"{cause}: {evidence}" if evidence else str(cause)
-        by_user = fault is not None and fault.category.startswith("user")
+        cause = fault.label if fault else view["state"]
+        evidence = "; ".join(fault.evidence[:EVIDENCE]) if fault else ""
+        theirs_to_fix = fault is not None and fault.action == "fix"
         return JobOutcome(
-            view["state"], exit_code=2 if by_user else 1, why=why, record_digest=record.digest()
+            view["state"],
+            exit_code=problems.BadInput.exit_code if theirs_to_fix else problems.Failed.exit_code,
+            why=f"{cause}: {evidence}" if evidence else cause,
+            record_digest=record.digest(),
         )
+
+
+@contextlib.contextmanager
+def in_our_words() -> Iterator[None]:
+    """The platform's problems as the same problems of this layer, which its command line knows."""
+    try:
+        yield
+    except PlatformProblem as error:
+        kind = getattr(problems, type(error).__name__, problems.Failed)
+        raise kind(error.what, why=error.why, do=error.do, field=error.field) from error
 
 
 def job_spec(request: JobRequest, queue: str = "default") -> JobSpec:
@@ -74,6 +116,7 @@ def job_spec(request: JobRequest, queue: str = "default") -> JobSpec:
         command=list(request.command),
         environment=dict(request.environment),
         one_per_node=request.one_per_node,
+        resources=Resources(cpu_cores=request.cpu_cores),
     )
     kept = request.checkpoint
     checkpoint = (
@@ -81,10 +124,11 @@ def job_spec(request: JobRequest, queue: str = "default") -> JobSpec:
     )
     return JobSpec(
         producer=Producer(name="l3-ylink", version=__version__).model_dump(),
+        inputs=[reference.model_dump(by_alias=True) for reference in request.inputs],
         name=request.name,
         queue=queue,
         tasks=[group],
-        data=list(request.inputs),
+        data=list(request.data),
         checkpoint=checkpoint,
     )
 

@@ -41,6 +41,10 @@ class LocalRunner:
         self.logs.mkdir(parents=True, exist_ok=True)
         return LocalJob(request, self.logs, self.attempt)
 
+    def find(self, job: str) -> None:  # noqa: ARG002 (the port's)
+        """None: the processes of a job die with the process that started it."""
+        return
+
 
 class LocalJob:
     """A running job.  Its own thread starts and watches the processes.

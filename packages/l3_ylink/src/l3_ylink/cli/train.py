@@ -52,6 +52,7 @@ def pretrain(
     keep: int = typer.Option(2, help="checkpoints to keep"),
     seed: int = typer.Option(0, help="of weights and sample order"),
     one_per_node: bool = typer.Option(False, help="each rank on a node of its own"),
+    cpu_cores: float = typer.Option(0.25, help="cores that aistation reserves for each rank"),
     as_json: bool = JSON,
 ) -> None:
     """Pretrains by a plan with DeepSpeed; writes a model with its manifest."""
@@ -73,6 +74,7 @@ def pretrain(
             keep=keep,
             seed=seed,
             one_per_node=one_per_node,
+            cpu_cores=cpu_cores,
             on_step=on_step,
         )
     print_model(model, out_folder, as_json=as_json)

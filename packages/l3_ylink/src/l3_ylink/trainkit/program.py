@@ -67,17 +67,32 @@ class StepLog:
             self.reporter.resumed(number)
 
 
-def read_steps(out: Path, since: int = 0) -> Iterator[dict[str, Any]]:
-    """Rows of `steps.jsonl` from line `since` on; a torn line is passed over."""
-    try:
-        lines = (out / STEPS).read_text("utf-8").split("\n")[since:-1]
-    except FileNotFoundError:
-        return
-    for line in lines:
+class StepReader:
+    """Reads a step log as it grows; a torn line is passed over."""
+
+    def __init__(self, out: Path, *, only_new: bool = False) -> None:
+        self.path = out / STEPS
+        self.offset = self.path.stat().st_size if only_new and self.path.exists() else 0
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The rows written since the last call."""
         try:
-            yield json.loads(line)
-        except ValueError:
-            continue
+            with open(self.path, "rb") as stream:
+                stream.seek(self.offset)
+                whole, newline, _torn = stream.read().rpartition(b"\n")
+        except FileNotFoundError:
+            return
+        self.offset += len(whole) + len(newline)
+        for line in whole.splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+
+def read_steps(out: Path) -> Iterator[dict[str, Any]]:
+    """All rows of `steps.jsonl`."""
+    return StepReader(out).rows()
 
 
 def loss_curve(out: Path) -> dict[int, float]:

@@ -28,7 +28,11 @@ RUNNING, COMPLETED, FAILED, CANCELLED, INTERRUPTED = (
 
 @dataclass(frozen=True)
 class Run:
-    """One training run: what it trains (`kind` pretrain or sft), from which inputs, and its state."""
+    """One training run: what it trains (`kind` pretrain or sft), from which inputs, and its state.
+
+    `job` is what the runner calls the attempt's job: a platform's job outlives an interruption, and
+    the run then waits for it instead of starting another.
+    """
 
     id: str
     kind: str
@@ -39,6 +43,7 @@ class Run:
     started_at: str
     ended_at: str | None = None
     why: str = ""
+    job: str = ""
     supervisor: str = ""
     metrics: dict[str, float] = field(default_factory=dict)
 
@@ -71,10 +76,16 @@ def open_run(folder: Path, kind: str, inputs: dict[str, str]) -> Run:
         run = Run(f"run-{uuid.uuid4().hex[:8]}", kind, str(folder), inputs, RUNNING, 1, now())
     else:
         _same(before, kind, inputs)
-        run = replace(
-            before, state=RUNNING, attempt=before.attempt + 1, ended_at=None, why="", folder=str(folder)
-        )
+        run = _next_attempt(before, str(folder))
     return replace(run, supervisor=process_mark(os.getpid())).write()
+
+
+def _next_attempt(before: Run, folder: str) -> Run:
+    """The run as it goes on.  An attempt that was cut off before its job was noted is tried once more."""
+    cut_off = before.state == INTERRUPTED
+    attempt = before.attempt if cut_off and not before.job else before.attempt + 1
+    job = before.job if cut_off else ""
+    return replace(before, state=RUNNING, attempt=attempt, job=job, ended_at=None, why="", folder=folder)
 
 
 def read_run(folder: Path) -> Run:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from l3_ylink._kit.documents import Reference
-from l3_ylink._kit.problems import BadInput, Failed
+from l3_ylink._kit.problems import BadInput, Failed, Unavailable
 from l3_ylink.documents import DatasetManifest, ModelManifest, ParallelPlan, Training
 from l3_ylink.models.manifest import read_model, write_manifest
-from l3_ylink.ports import CheckpointRequest, JobOutcome, JobRequest, JobRunner
+from l3_ylink.ports import CheckpointRequest, JobHandle, JobOutcome, JobRequest, JobRunner
 
 from . import runs
-from .program import RESULT, STEPS, loss_curve, read_steps
+from .program import RESULT, StepReader, loss_curve
 from .tokens import open_dataset, read_manifest
 
 OnStep = Callable[[dict[str, Any]], None]
@@ -58,11 +58,13 @@ def train_pretrain(
     keep: int = 2,
     seed: int = 0,
     one_per_node: bool = False,
+    cpu_cores: float = 0.25,
     on_step: OnStep | None = None,
 ) -> ModelManifest:
     """Pretrains by a plan on a tokenised data set; returns the model's manifest in `out/model`.
 
-    `runner` makes the JobRunner for an attempt's number.  The same call after an interruption goes
+    `runner` makes the JobRunner for an attempt's number; `cpu_cores` is what a scheduler reserves for
+    each rank.  The same call after an interruption goes
     on from the newest checkpoint.  Raises `BadInput` for inputs that cannot work, before anything
     starts, and `Failed` with the failing rank's words.
     """
@@ -89,11 +91,13 @@ def train_pretrain(
         environment={"DS_ACCELERATOR": "cpu", "OGAI_PREIMPORT": "torch,torch._dynamo,deepspeed", **PATIENT},
         checkpoint=CheckpointRequest(paths(out / "checkpoints"), checkpoint_every, keep),
         one_per_node=one_per_node,
-        inputs=(manifest.digest(),),
+        cpu_cores=cpu_cores,
+        inputs=(plan.reference(), manifest.reference()),
+        data=(manifest.digest(),),
     )
     inputs = {"plan": plan.digest(), "data": manifest.digest(), "seed": str(seed)}
     run = runs.open_run(out, "pretrain", inputs)
-    outcome = carry_out(run, request, runner, on_step)
+    run, outcome = carry_out(run, request, runner, on_step)
     result = _result(out)
     model = write_manifest(
         out / "model",
@@ -141,11 +145,12 @@ def train_sft(
         command=command,
         environment={"OGAI_PREIMPORT": "torch,torch._dynamo,transformers,peft", **PATIENT},
         checkpoint=CheckpointRequest(paths(out / "checkpoints"), checkpoint_every),
-        inputs=(manifest.digest(), base_manifest.digest()),
+        inputs=(base_manifest.reference(), manifest.reference()),
+        data=(manifest.digest(),),
     )
     inputs = {"base": base_manifest.digest(), "data": manifest.digest(), "options": " ".join(options)}
     run = runs.open_run(out, "sft", inputs)
-    outcome = carry_out(run, request, runner, on_step)
+    run, outcome = carry_out(run, request, runner, on_step)
     result = _result(out)
     model = write_manifest(
         out / "model",
@@ -166,34 +171,47 @@ def train_sft(
 
 def carry_out(
     run: runs.Run, request: JobRequest, runner: Callable[[int], JobRunner], on_step: OnStep | None
-) -> JobOutcome:
-    """Runs the job to its end, telling of every step; a run that fails is noted before it is raised."""
-    out = Path(run.folder)
-    seen = _lines(out)
+) -> tuple[runs.Run, JobOutcome]:
+    """Runs the job to its end, telling of every step; a run that fails is noted before it is raised.
+
+    A job that an interrupted run left on the platform is waited for.
+    """
+    steps = StepReader(Path(run.folder), only_new=True)
     try:
-        handle = runner(run.attempt).run(request)
+        place = runner(run.attempt)
+        handle = place.find(run.job) if run.job else None
+        if handle is None:
+            handle = place.run(replace(request, key=f"{run.id}-{run.attempt}"))
+        run = replace(run, job=handle.id).write()
     except BaseException as problem:
         run.ended(runs.FAILED, why=str(problem)).write()
         raise
-    try:
-        outcome = None
-        while outcome is None:
-            outcome = handle.wait(POLL_S)
-            for row in read_steps(out, seen):
-                seen += 1
-                if on_step is not None:
-                    on_step(row)
-    except BaseException as problem:
-        handle.cancel()
-        run.ended(runs.CANCELLED, why=str(problem) or type(problem).__name__).write()
-        raise
+    outcome = _wait(run, handle, steps, on_step)
     if not outcome.completed:
         run.ended(runs.CANCELLED if outcome.state == "cancelled" else runs.FAILED, why=outcome.why).write()
         kind = BadInput if outcome.exit_code == BadInput.exit_code else Failed
         raise kind(
             f"{request.name} {outcome.state}: {outcome.why or 'no reason given'}",
-            do=f"logs lie in {out / 'logs'}; the same command goes on from the newest checkpoint",
+            do=f"look into the logs of {handle.id}; the same command goes on from the newest checkpoint",
         )
+    return run, outcome
+
+
+def _wait(run: runs.Run, handle: JobHandle, steps: StepReader, on_step: OnStep | None) -> JobOutcome:
+    """Waits for the end.  Whoever gives up waiting ends the job, unless the platform is out of reach."""
+    try:
+        outcome = None
+        while outcome is None:
+            outcome = handle.wait(POLL_S)
+            for row in steps.rows():
+                if on_step is not None:
+                    on_step(row)
+    except Unavailable:
+        raise  # the job may well go on: the run is interrupted, and the same call finds it again
+    except BaseException as problem:
+        handle.cancel()
+        run.ended(runs.CANCELLED, why=str(problem) or type(problem).__name__).write()
+        raise
     return outcome
 
 
@@ -238,13 +256,6 @@ def _result(out: Path) -> dict[str, Any]:
             do="check that the nodes write to the same shared folder",
         ) from error
     return value
-
-
-def _lines(out: Path) -> int:
-    try:
-        return (out / STEPS).read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
 
 
 def _positive(**values: int) -> None:
