@@ -26,7 +26,9 @@ def run(command: Sequence[str], *, stdin: str = "") -> str:
     """Runs a program that must succeed and gives its output."""
     done = attempt(command, stdin=stdin)
     if done.returncode:
-        raise Failed(f"{' '.join(command[:4])} failed", why=done.stderr.strip() or f"status {done.returncode}")
+        raise Failed(
+            f"{' '.join(command[:4])} failed", why=done.stderr.strip() or f"status {done.returncode}"
+        )
     return done.stdout
 
 

@@ -90,8 +90,8 @@ class _Listener:
                 connections.discard(request)
                 super().shutdown_request(request)
 
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                logging.getLogger(__name__).debug("a connection broke", exc_info=True)
+            def handle_error(self, *_: Any) -> None:
+                logging.getLogger(__name__).debug("a connection broke")
 
         def of_this_machine(environment: Any, start_response: Any) -> Any:
             CURRENT.set(bmc)
@@ -119,7 +119,9 @@ def _application(folder: Path, credentials: Credentials) -> Callable[..., Any]:
         from sushy_tools.emulator import memoize
     except ImportError as error:
         raise Unavailable(
-            "the lab's BMCs need the sushy-tools emulator", why=str(error), do="pip install 'l0-infra-os[lab]'"
+            "the lab's BMCs need the sushy-tools emulator",
+            why=str(error),
+            do="pip install 'l0-infra-os[lab]'",
         ) from error
 
     class InMemory(dict[Any, Any]):
@@ -380,7 +382,9 @@ def _complete_nic(value: dict[str, Any], server: Server) -> None:
     port = next(port for port in server.machine.ports if port.nic == value["Id"])
     up = server.power == "On" and "link-down" not in server.faults
     value.update(
-        Name=f"NIC {port.nic}", SpeedMbps=int(port.link_gbps * 1000), LinkStatus="LinkUp" if up else "LinkDown"
+        Name=f"NIC {port.nic}",
+        SpeedMbps=int(port.link_gbps * 1000),
+        LinkStatus="LinkUp" if up else "LinkDown",
     )
 
 

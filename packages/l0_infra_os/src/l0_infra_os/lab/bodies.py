@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from l0_infra_os.backends.programs import ENVIRONMENT_PATH
+from l0_infra_os._kit.problems import Failed
+from l0_infra_os.backends.programs import ENVIRONMENT_PATH, batch
 
 from . import cgroups
 from .disk import Disk, mount_command
 from .firmware import BOOT_DISK, POWER_OFF
 from .folder import REGISTER_VARIABLE, LabFolder
-from .network import enter
+from .network import enter, processes_in
 from .plan import Machine, Plan
 from .server import Outcome, Source
 
 REBOOT_STATUS = 133
 """systemd-nspawn's exit status when the system inside asked for a restart."""
+
+LAST_BREATH_S = 10.0
+
+
+PRIVATE = (
+    "unshare",
+    *("--mount", "--propagation", "slave"),
+    *("--pid", "--fork", "--kill-child=KILL", "--mount-proc"),
+)
+"""Mounts and processes of a machine are in namespaces of its own: no mount can outlive it, and when
+the first process is killed the kernel ends all others, whatever they did to get away."""
 
 
 class Program:
@@ -62,11 +76,14 @@ class Program:
         self._end_group()
         return status
 
-    def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to the program itself."""
+    def terminate(self) -> None:
+        """Asks the program to end: the first process of its namespace, or itself."""
         with self._lock:
-            if self._process is not None and self._process.poll() is None:
-                self._process.send_signal(number)
+            if self._process is None or self._process.poll() is not None:
+                return
+            pid = self._process.pid
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
+            os.kill(int(children[0]) if children else pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """Ends the program and its process group."""
@@ -109,10 +126,15 @@ class NspawnBody:
 
     def boot(self, source: Source, cut: threading.Event) -> Outcome:
         """Network boot first if asked for, then the disk."""
+        try:
+            return self._boot(source, cut)
+        finally:
+            self._lose_power()
+
+    def _boot(self, source: Source, cut: threading.Event) -> Outcome:
         if source == "network":
             self.stage = "network boot"
-            private = ["unshare", "--mount", "--propagation", "slave"]
-            inside = [*private, *enter(self._plan.netns(self._machine))]
+            inside = [*PRIVATE, *enter(self._plan.netns(self._machine))]
             status = self._program.run([*inside, *firmware_command(self._folder, "nspawn")], cut)
             if status == POWER_OFF:
                 return "off"
@@ -123,32 +145,45 @@ class NspawnBody:
             return "halt"
         self.stage = "operating system"
         status = self._program.run(self._system_command(), cut, SYSTEMD_NSPAWN_API_VFS_WRITABLE="network")
-        cgroups.remove(self._plan.id, self._machine.name)
         return "reboot" if status == REBOOT_STATUS else "off"
 
     def shut_down(self) -> None:
         """systemd-nspawn takes SIGTERM as the power button."""
-        self._program.signal(signal.SIGTERM)
+        self._program.terminate()
 
     def kill(self) -> None:
-        """Kills nspawn; its container's first process, and so all of them, die with it."""
+        """Kills the first process of the machine's namespace, and with it all of them."""
         self._program.kill()
 
     def _system_command(self) -> list[str]:
         """In a mount namespace of its own, so that no mount can outlive the machine."""
         disk, image = self._disk.path, self._disk.image or ""
-        netns = self._plan.netns(self._machine)
-        # A NIC that lost its power has forgotten what the firmware or the last system set.
-        forget = [f"ip -n {netns} address flush dev {port.nic}" for port in self._machine.ports]
-        forget += [f"ip -n {netns} link set dev {port.nic} down" for port in self._machine.ports]
         script = [
-            *forget,
-            *(f"echo $$ > {shlex.quote(str(path))}" for path in cgroups.make(self._plan.id, self._machine.name)),
+            *(
+                f"echo $$ > {shlex.quote(str(path))}"
+                for path in cgroups.make(self._plan.id, self._machine.name)
+            ),
             shlex.join(mount_command(disk, image)),
             *self._open_the_way(disk / "root"),
             f"exec {shlex.join(self._nspawn(disk / 'root'))}",
         ]
-        return ["unshare", "--mount", "--propagation", "slave", "sh", "-ec", "\n".join(script)]
+        return [*PRIVATE, "sh", "-ec", "\n".join(script)]
+
+    def _lose_power(self) -> None:
+        """Returns when no process of the machine is left and its NICs are dark and have forgotten all."""
+        netns, name = self._plan.netns(self._machine), self._machine.name
+        deadline = time.monotonic() + LAST_BREATH_S
+        while pids := {*cgroups.processes(self._plan.id, name), *processes_in(netns)}:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise Failed(f"processes of {name} do not end: {sorted(pids)}")
+            time.sleep(0.01)
+        cgroups.remove(self._plan.id, name)
+        commands = [f"link set dev {port.nic} down" for port in self._machine.ports]
+        commands += [f"address flush dev {port.nic}" for port in self._machine.ports]
+        batch(commands, netns=netns, force=True)
 
     def _open_the_way(self, root: Path) -> list[str]:
         """Users of the node must pass through the folders above a mount (not list them)."""
@@ -219,7 +254,7 @@ class ProcessBody:
 
     def shut_down(self) -> None:
         """A process takes SIGTERM."""
-        self._program.signal(signal.SIGTERM)
+        self._program.terminate()
 
     def kill(self) -> None:
         """Ends the process."""

@@ -27,11 +27,11 @@ def make(lab: str, machine: str) -> list[Path]:
     return [group / "cgroup.procs" for group in groups]
 
 
-def processes(lab: str) -> list[int]:
-    """Who is in any group of the lab."""
+def processes(lab: str, machine: str = "") -> list[int]:
+    """Who is in any group of the lab, or of one machine of it."""
     found: list[int] = []
     for hierarchy in hierarchies():
-        for file in (hierarchy / f"ogai-{lab}").rglob("cgroup.procs"):
+        for file in (hierarchy / f"ogai-{lab}" / machine).rglob("cgroup.procs"):
             with contextlib.suppress(OSError):
                 found += [int(line) for line in file.read_text("utf-8").split()]
     return found

@@ -66,14 +66,24 @@ class Disk:
             (new / name).mkdir(parents=True)
         subprocess.run(mount_command(new, sha256), check=True, capture_output=True)
         try:
-            untar = ["tar", "-x", "-p", "--numeric-owner", "--no-overwrite-dir", "-C", str(new / "root"), "-f", "-"]
+            untar = [
+                "tar",
+                "-x",
+                "-p",
+                "--numeric-owner",
+                "--no-overwrite-dir",
+                "-C",
+                str(new / "root"),
+                "-f",
+                "-",
+            ]
             subprocess.run(untar, input=personality(order), check=True, capture_output=True)
         finally:
             subprocess.run(["umount", str(new / "root")], check=True, capture_output=True)
         (new / "image").write_text(sha256, "utf-8")
         (new / "storage").write_text(tenant, "utf-8")
         os.sync()
-        os.rename(new, self.path)
+        new.rename(self.path)
 
     def erase(self) -> int:
         """Removes everything on the disk and gives the number of bytes that went."""
@@ -104,7 +114,7 @@ def unpack_once(archive: Path, sha256: str) -> Path:
         partial.mkdir(parents=True)
         command = ["tar", "--zstd", "-x", "-p", "--numeric-owner", "--xattrs", "-C", str(partial)]
         subprocess.run([*command, "-f", str(archive)], check=True, capture_output=True)
-        os.rename(partial, folder)
+        partial.rename(folder)
         return folder
 
 

@@ -22,7 +22,9 @@ def register_folder() -> Path:
     if os.geteuid() == 0:
         return Path("/run/ogai/labs")
     base = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(base) / "ogai" / "labs" if base else Path(tempfile.gettempdir()) / f"ogai-{os.getuid()}" / "labs"
+    return (
+        Path(base) / "ogai" / "labs" if base else Path(tempfile.gettempdir()) / f"ogai-{os.getuid()}" / "labs"
+    )
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,7 @@ def require_programs(kind: Kind) -> None:
             do="run as root, or use --kind process (machines that end at their plan)",
         )
     if importlib.util.find_spec("sushy_tools") is None:
-        raise Unavailable(
-            "the lab's BMCs need the sushy-tools emulator", do="pip install 'l0-infra-os[lab]'"
-        )
+        raise Unavailable("the lab's BMCs need the sushy-tools emulator", do="pip install 'l0-infra-os[lab]'")
     require(*PROGRAMS[kind])
     missing = [package for path, package in FIRMWARE_FILES.items() if not Path(path).exists()]
     if kind == "qemu" and missing:

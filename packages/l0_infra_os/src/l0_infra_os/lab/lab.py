@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 def say_on_stderr(text: str) -> None:
     """The default of `say`: one line for people."""
-    print(f"lab: {text}", file=sys.stderr, flush=True)  # noqa: T201
+    print(f"lab: {text}", file=sys.stderr, flush=True)
 
 
 class Lab:
@@ -108,7 +108,9 @@ class Lab:
         dead = {"kind": plan.kind, "power": "unknown", "stage": "the lab is dead"} if plan else {}
         return [{"name": machine.name, **dead} for machine in (plan.machines if plan else ())]
 
-    def inject(self, machine: str, fault: str, *, segment: str = "compute", value: float | None = None) -> None:
+    def inject(
+        self, machine: str, fault: str, *, segment: str = "compute", value: float | None = None
+    ) -> None:
         """Puts a fault (see `FAULTS`) into a machine, its BMC or one of its cables."""
         self._ask(do="inject", machine=machine, fault=fault, segment=segment, value=value)
 
@@ -217,7 +219,9 @@ class Lab:
                 connection.sendall((json.dumps(request) + "\n").encode())
                 answer = json.loads(connection.makefile("r", encoding="utf-8").readline() or "{}")
             except (OSError, ValueError) as error:
-                raise Unavailable("the lab does not answer", why=str(error), do="infra-os lab down") from error
+                raise Unavailable(
+                    "the lab does not answer", why=str(error), do="infra-os lab down"
+                ) from error
         if "problem" in answer:
             kind: type[Problem] = getattr(problems, answer["kind"], Failed)
             words = answer["problem"]

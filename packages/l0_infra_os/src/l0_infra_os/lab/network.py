@@ -90,9 +90,7 @@ def _namespaces(plan: Plan) -> Iterable[str]:
     yield f"netns add {plan.fabric_netns}"
     for netns in _machine_namespaces(plan):
         yield f"netns add {netns}"
-    yield (
-        f"link add name {plan.host_interface} type veth peer name {UPLINK} netns {plan.fabric_netns}"
-    )
+    yield (f"link add name {plan.host_interface} type veth peer name {UPLINK} netns {plan.fabric_netns}")
     yield f"address add {plan.controller}/24 dev {plan.host_interface}"
     yield f"link set dev {plan.host_interface} up"
 

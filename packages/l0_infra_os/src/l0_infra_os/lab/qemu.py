@@ -98,15 +98,26 @@ class QemuBody:
             *("-machine", "q35,usb=off", "-accel", "tcg,thread=multi", "-cpu", "max"),
             *("-smp", str(machine.cpu_cores), "-m", f"{machine.memory_bytes >> 20}M"),
             *("-display", "none", "-vga", "none", "-nodefaults", "-action", "reboot=shutdown"),
-            *("-chardev", f"file,id=console,path={folder / 'console.log'},append=on", "-serial", "chardev:console"),
+            *(
+                "-chardev",
+                f"file,id=console,path={folder / 'console.log'},append=on",
+                "-serial",
+                "chardev:console",
+            ),
             *("-qmp", f"unix:{self._socket},server=on,wait=off"),
             *("-drive", f"if=pflash,format=raw,readonly=on,file={OVMF_CODE}"),
             *("-drive", f"if=pflash,format=raw,file={folder / 'variables.fd'}"),
-            *("-smbios", f"type=1,manufacturer=OGAI,product={machine.model},serial={machine.serial},uuid={machine.uuid}"),
+            *(
+                "-smbios",
+                f"type=1,manufacturer=OGAI,product={machine.model},serial={machine.serial},uuid={machine.uuid}",
+            ),
             *("-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=no"),
             *("-fw_cfg", f"name=opt/ogai/wiring,file={folder / 'wiring'}"),
             *("-device", "virtio-rng-pci"),
-            *("-drive", f"if=none,id=disk0,format=raw,file={self._disk},cache=unsafe,discard=unmap,detect-zeroes=unmap"),
+            *(
+                "-drive",
+                f"if=none,id=disk0,format=raw,file={self._disk},cache=unsafe,discard=unmap,detect-zeroes=unmap",
+            ),
             *("-device", f"nvme,drive=disk0,serial={machine.serial}-0,bootindex={1 if from_network else 0}"),
         ]
         for port in machine.ports:
@@ -168,4 +179,3 @@ class Monitor:
                     self.restarted = event["data"].get("reason") == "guest-reset"
         except (OSError, ValueError):
             return
-

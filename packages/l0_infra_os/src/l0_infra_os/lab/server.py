@@ -17,7 +17,16 @@ log = logging.getLogger(__name__)
 
 Source = Literal["network", "disk"]
 Outcome = Literal["off", "reboot", "halt"]
-RESET_TYPES = ("On", "ForceOn", "ForceOff", "GracefulShutdown", "GracefulRestart", "ForceRestart", "PowerCycle", "Nmi")
+RESET_TYPES = (
+    "On",
+    "ForceOn",
+    "ForceOff",
+    "GracefulShutdown",
+    "GracefulRestart",
+    "ForceRestart",
+    "PowerCycle",
+    "Nmi",
+)
 BOOT_TARGETS = ("None", "Pxe", "Hdd", "UefiHttp")
 NETWORK_TARGETS = ("Pxe", "UefiHttp")
 

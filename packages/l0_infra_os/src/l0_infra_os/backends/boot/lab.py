@@ -32,7 +32,9 @@ class LabBoot:
         atomic_write(self.folder / "boot-url", f"{boot_url}\n")
         lines = [f"{host.mac},{host.address.partition('/')[0]},{host.hostname},infinite" for host in hosts]
         atomic_write(self.folder / "dhcp-hosts", "".join(f"{line}\n" for line in lines))
-        atomic_write(self.folder / "dhcp-options", f"tag:ipxe,option:bootfile-name,{boot_url}/${{net0/mac}}\n")
+        atomic_write(
+            self.folder / "dhcp-options", f"tag:ipxe,option:bootfile-name,{boot_url}/${{net0/mac}}\n"
+        )
 
     def script(self, *, order_url: str, local: bool) -> str:
         """The iPXE script: boots the agent, told where its order is, or the machine's own disk."""
@@ -53,7 +55,9 @@ class LabBoot:
             raise NotFound(f"no boot file {name!r}", why=f"there are {', '.join(AGENT_FILES)}")
         path = self.folder / "agent" / name
         if not path.is_file():
-            raise NotFound(f"the boot file {name} has not been made", do="infra-os lab up --kind qemu makes it")
+            raise NotFound(
+                f"the boot file {name} has not been made", do="infra-os lab up --kind qemu makes it"
+            )
         return path
 
 

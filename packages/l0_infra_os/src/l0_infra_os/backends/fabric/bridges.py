@@ -9,13 +9,14 @@ kernel is the only state: a bridge carries its segment's name as its alias.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from l0_infra_os._kit.files import locked
-from l0_infra_os._kit.problems import BadInput, Unavailable
+from l0_infra_os._kit.problems import BadInput, Conflict, Unavailable
 from l0_infra_os.backends.programs import attempt, batch
 from l0_infra_os.ports import Fabric, Management, Segment
 
@@ -75,9 +76,10 @@ class BridgeFabric:
         for mac, segment in desired.items():
             self._check(mac, segment)
         with locked(self._lock):
-            links = self._links()
-            commands = list(self._missing_bridges(desired, {link["ifname"] for link in links}))
-            masters = {link["ifname"]: link.get("master") for link in links}
+            links = {link["ifname"]: link for link in self._links()}
+            commands = list(self._renamed_bridges(desired, links))
+            commands += self._missing_bridges(desired, set(links))
+            masters = {name: link.get("master") for name, link in links.items()}
             for mac, segment in desired.items():
                 port = self._ports[mac]
                 bridge = None if segment is None else bridge_of(port, segment)
@@ -114,13 +116,32 @@ class BridgeFabric:
     def _links(self) -> list[dict[str, Any]]:
         answer = attempt(["ip", "-n", str(self.description.netns), "-j", "-d", "link", "show"])
         if answer.returncode:
-            raise Unavailable("the switches do not answer", why=answer.stderr.strip(), do="infra-os lab status")
+            raise Unavailable(
+                "the switches do not answer", why=answer.stderr.strip(), do="infra-os lab status"
+            )
         links: list[dict[str, Any]] = json.loads(answer.stdout or "[]")
         return links
 
-    def _missing_bridges(
-        self, desired: Mapping[str, Segment | None], present: set[str]
+    def _renamed_bridges(
+        self, desired: Mapping[str, Segment | None], links: dict[str, dict[str, Any]]
     ) -> Iterable[str]:
+        """A number that was another segment's serves the new one, once nobody is on the old one."""
+        occupied = {
+            links[port.interface].get("master") for port in self._ports.values() if port.interface in links
+        }
+        for segment in {s for s in desired.values() if s is not None and s.kind != "management"}:
+            names = [name for name in links if re.fullmatch(rf"[cs]{segment.number}(-\d+|-s)?", name)]
+            others = [name for name in names if links[name].get("ifalias") != segment.name]
+            if occupied.intersection(others):
+                raise Conflict(
+                    f"the number {segment.number} of segment {segment.name} is in use",
+                    why=f"ports are on {links[others[0]].get('ifalias')}",
+                    do="give each segment of the site a number of its own",
+                )
+            for name in others:
+                yield f'link set dev {name} alias "{segment.name}"'
+
+    def _missing_bridges(self, desired: Mapping[str, Segment | None], present: set[str]) -> Iterable[str]:
         """Commands for the bridges and cables that the desired segments need and lack."""
         leaves = sorted({port.leaf for port in self.description.ports})
         for segment in sorted({s for s in desired.values() if s is not None}, key=lambda s: s.number):

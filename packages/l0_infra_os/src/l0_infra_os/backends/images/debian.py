@@ -20,13 +20,13 @@ from .recipe import DISK, ROOT, Recipe
 
 Say = Callable[[str], None]
 
-DOWNLOAD_MB = {ROOT.name: 65, DISK.name: 125}
+DOWNLOAD_MB = {ROOT.name: 55, DISK.name: 115}
 """Measured sizes of the packages, told before they are fetched."""
 
 
 def say_on_stderr(text: str) -> None:
     """The default of every `say`: one line for people."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    print(text, file=sys.stderr, flush=True)
 
 
 def build_debian(store: ImageStore, name: str = "debian", *, say: Say = say_on_stderr) -> Image:
@@ -93,7 +93,9 @@ PACKAGE_OF = {
 }
 
 
-STEPS = tuple(f"I: {step}" for step in ("running apt-get", "downloading", "extracting", "installing", "creating"))
+STEPS = tuple(
+    f"I: {step}" for step in ("running apt-get", "downloading", "extracting", "installing", "creating")
+)
 """The lines of mmdebstrap that tell how far it is."""
 
 
@@ -114,11 +116,20 @@ def _bootstrap(recipe: Recipe, archive: Path, say: Say) -> None:
         os.replace(arrived, archive)
 
 
+PINS = "etc/apt/preferences.d/ogai"
+MERGED_USR = "/usr/share/mmdebstrap/hooks/merged-usr"
+
+
 def _write_skeleton(recipe: Recipe, skeleton: Path) -> None:
     for name, text in recipe.files.items():
         path = skeleton / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+        path.chmod(0o755 if text.startswith("#!") else 0o644)
+    if recipe.unwanted:
+        pins = [f"Package: {name}\nPin: release *\nPin-Priority: -1\n" for name in recipe.unwanted]
+        (skeleton / PINS).parent.mkdir(parents=True)
+        (skeleton / PINS).write_text("\n".join(pins), "utf-8")
     (skeleton / "srv" / "storage").mkdir(parents=True)
 
 
@@ -132,7 +143,9 @@ def _command(recipe: Recipe, skeleton: Path, target: Path) -> list[str]:
         f'chroot "$1" systemctl --quiet mask {" ".join(recipe.masked)}',
         f'chroot "$1" systemctl --quiet enable {" ".join(recipe.enabled)}',
     ]
+    pins = shlex.quote(str(skeleton / PINS))
     command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(recipe.packages)}"]
+    command += [f'--setup-hook=install -D -m 644 {pins} "$1"/{PINS}', f"--hook-dir={MERGED_USR}"]
     command += [f"--customize-hook={hook}" for hook in hooks]
     command += [f"--dpkgopt=path-exclude={path}" for path in recipe.left_out]
     command += [f"--dpkgopt=path-include={path}" for path in recipe.kept]

@@ -19,17 +19,17 @@ from l0_infra_os.backends.programs import run
 from .cache import cache_folder
 from .debian import build_debian_root, require, say_on_stderr
 from .initramfs import busybox_path, kernel_version, make_initramfs
-from .recipe import DISK, DISK_LAYOUT_VERSION
+from .recipe import CONFIG_DRIVE, DISK, DISK_LAYOUT_VERSION
 
 MIB = 1 << 20
 ESP_MIB = 34
 CONFIG_MIB = 1
-COMMAND_LINE = "root=PARTLABEL=ogai-root rootwait rw console=ttyS0 quiet"
+COMMAND_LINE = f"root=PARTLABEL=ogai-root rootwait rw console=ttyS0 quiet init=/{CONFIG_DRIVE}"
 AGENT = Path(__file__).parents[1] / "boot" / "agent.sh"
 STUB = "usr/lib/systemd/boot/efi/linuxx64.efi.stub"
 #: Modules that a machine of the lab may load; the rest of the kernel's drivers is for other hardware.
 KEPT_MODULES = (
-    "kernel/arch", "kernel/block", "kernel/crypto", "kernel/fs", "kernel/lib", "kernel/net",
+    "kernel/arch/x86/crypto", "kernel/block", "kernel/crypto", "kernel/fs", "kernel/lib", "kernel/net",
     "kernel/drivers/block", "kernel/drivers/char", "kernel/drivers/firmware", "kernel/drivers/virtio",
     "kernel/drivers/net/bonding", "kernel/drivers/net/net_failover.ko", "kernel/drivers/net/tun.ko",
     "kernel/drivers/net/veth.ko", "kernel/drivers/net/virtio_net.ko", "kernel/drivers/net/vxlan",
@@ -68,24 +68,26 @@ def _digest(path: Path) -> str:
 
 
 def _make(archive: Path, files: dict[str, Path]) -> None:
+    """Makes the files that are missing, from one unpacked root."""
     with tempfile.TemporaryDirectory(prefix="ogai-disk-") as temporary:
         work = Path(temporary)
         root = work / "root"
         root.mkdir()
         run(["tar", "--zstd", "-x", "-p", "--numeric-owner", "-C", str(root), "-f", str(archive)])
         version = kernel_version(root)
-        initramfs = make_initramfs(
-            root, AGENT, busybox=busybox_path(), programs=("/usr/bin/zstd", "/usr/bin/sha256sum")
-        )
         kernel = (root / "boot" / f"vmlinuz-{version}").read_bytes()
-        atomic_write(files["agent"], initramfs)
-        atomic_write(files["vmlinuz"], kernel)
-        _unified_kernel(root, work, kernel, version)
-        _slim(root, version)
-        image = _assemble(root, work)
-        compressed = files["disk"].with_name(".disk.partial")
-        run(["zstd", "-q", "-f", "-T0", "-9", str(image), "-o", str(compressed)])
-        os.replace(compressed, files["disk"])
+        if not files["agent"].exists():
+            programs = ("/usr/bin/zstd", "/usr/bin/sha256sum")
+            initramfs = make_initramfs(root, AGENT, busybox=busybox_path(), programs=programs)
+            atomic_write(files["agent"], initramfs)
+        if not files["vmlinuz"].exists():
+            atomic_write(files["vmlinuz"], kernel)
+        if not files["disk"].exists():
+            _unified_kernel(root, work, kernel, version)
+            _slim(root, version)
+            compressed = files["disk"].with_name(".disk.partial")
+            run(["zstd", "-q", "-f", "-T0", "-9", str(_assemble(root, work)), "-o", str(compressed)])
+            os.replace(compressed, files["disk"])
 
 
 def _unified_kernel(root: Path, work: Path, kernel: bytes, version: str) -> None:
@@ -120,7 +122,7 @@ def _slim(root: Path, version: str) -> None:
 
 def _assemble(root: Path, work: Path) -> Path:
     used = int(run(["du", "-s", "--apparent-size", "-B", str(MIB), str(root)]).split()[0])
-    root_mib = used * 5 // 4 + 96
+    root_mib = used * 11 // 10 + 80
     parts = {"ogai-efi": ESP_MIB, "ogai-config": CONFIG_MIB, "ogai-root": root_mib}
     image = work / "disk.raw"
     with open(image, "wb") as stream:

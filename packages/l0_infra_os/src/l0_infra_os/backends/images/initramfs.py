@@ -18,10 +18,7 @@ MODULES = ("virtio_pci", "virtio_net", "virtio_rng", "qemu_fw_cfg")
 """What the agent needs of the kernel beyond what Debian's cloud kernel has built in (NVMe, ext4)."""
 
 #: Programs lie in one folder with their libraries and loader, away from what busybox links into /bin.
-LAUNCHER = (
-    "#!/bin/sh\n"
-    'exec /programs/ld-linux-x86-64.so.2 --library-path /programs /programs/{name} "$@"\n'
-)
+LAUNCHER = '#!/bin/sh\nexec /programs/ld-linux-x86-64.so.2 --library-path /programs /programs/{name} "$@"\n'
 
 
 def make_initramfs(root: Path, init: Path, *, busybox: Path, programs: Sequence[str] = ()) -> bytes:
@@ -34,7 +31,10 @@ def make_initramfs(root: Path, init: Path, *, busybox: Path, programs: Sequence[
     entries["init"] = (stat.S_IFREG | 0o755, init.read_bytes())
     for program in programs:
         for path in _with_libraries(root, program):
-            entries[f"programs/{path.name}"] = (stat.S_IFREG | 0o755, (root / path.relative_to("/")).read_bytes())
+            entries[f"programs/{path.name}"] = (
+                stat.S_IFREG | 0o755,
+                (root / path.relative_to("/")).read_bytes(),
+            )
         name = Path(program).name
         entries[f"usr/bin/{name}"] = (stat.S_IFREG | 0o755, LAUNCHER.format(name=name).encode())
     order = []

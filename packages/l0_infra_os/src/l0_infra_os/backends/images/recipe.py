@@ -21,6 +21,7 @@ BASE_PACKAGES = (
     "sudo",
     "systemd",
     "systemd-sysv",
+    "usr-is-merged",
     "zstd",
 )
 """What every node has; Python because agents and Ansible need one that is always there."""
@@ -41,6 +42,9 @@ MASKED_UNITS = (
 )
 """Off in every image: they cost start-up time or fetch from the internet behind a node's back."""
 
+UNWANTED_PACKAGES = ("usrmerge",)
+"""Never installed; usrmerge would bring all of Perl where `usr-is-merged` does."""
+
 LEFT_OUT = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/doc/*")
 KEPT = ("/usr/share/doc/*/copyright",)
 
@@ -59,33 +63,24 @@ FILES = {
         ' || ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key\'\n'
         "ExecStartPre=/usr/sbin/sshd -t\n"
     ),
-    # Whole-disk images find what makes them this node on a partition of its own, as a tar archive.
-    "etc/systemd/system/ogai-config-drive.service": (
-        "[Unit]\n"
-        "Description=Take over this node's name, addresses and keys from the configuration drive\n"
-        "DefaultDependencies=no\n"
-        "Wants=dev-disk-by\\x2dpartlabel-ogai\\x2dconfig.device\n"
-        "After=dev-disk-by\\x2dpartlabel-ogai\\x2dconfig.device systemd-remount-fs.service\n"
-        "Before=network-pre.target systemd-networkd.service sysinit.target\n"
-        "\n"
-        "[Service]\n"
-        "Type=oneshot\n"
-        "RemainAfterExit=yes\n"
-        "ExecStart=/bin/sh -c 'tar -x -p --numeric-owner --no-overwrite-dir -f /dev/disk/by-partlabel/ogai-config -C /'\n"
-        "ExecStart=/bin/hostname -F /etc/hostname\n"
-        # The NICs get their names again, now that the files say which.
-        "ExecStart=/bin/udevadm control --reload\n"
-        "ExecStart=/bin/udevadm trigger --settle --action=add --subsystem-match=net\n"
-        "ExecStart=/bin/systemctl --no-block daemon-reload\n"
-        "ExecStartPost=/bin/systemctl --no-block start ogai-checkin.service\n"
-        "\n"
-        "[Install]\n"
-        "WantedBy=sysinit.target\n"
-    ),
     "etc/default/locale": "LANG=C.UTF-8\n",
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "etc/machine-id": "",
 }
+
+CONFIG_DRIVE = "usr/local/lib/ogai/config-drive"
+#: Whole-disk images find what makes them this node on a partition of its own, as a tar archive, and
+#: take it over before systemd starts: names of NICs, units and keys are then simply there.
+CONFIG_DRIVE_PROGRAM = """\
+#!/bin/sh
+mount -t sysfs sysfs /sys
+for device in /sys/class/block/*; do
+	if grep -q '^PARTNAME=ogai-config$' "$device/uevent"; then
+		tar -x -p --numeric-owner --no-overwrite-dir -f "/dev/${device##*/}" -C /
+	fi
+done
+exec /sbin/init "$@"
+"""
 
 
 @dataclass(frozen=True)
@@ -98,9 +93,10 @@ class Recipe:
     masked: tuple[str, ...] = MASKED_UNITS
     files: dict[str, str] = field(default_factory=lambda: dict(FILES))
     suite: str = SUITE
+    unwanted: tuple[str, ...] = UNWANTED_PACKAGES
     left_out: tuple[str, ...] = LEFT_OUT
     kept: tuple[str, ...] = KEPT
-    version: int = 2
+    version: int = 3
 
     @property
     def key(self) -> str:
@@ -115,7 +111,7 @@ ROOT = Recipe("debian", BASE_PACKAGES)
 DISK = Recipe(
     "debian-disk",
     DISK_PACKAGES,
-    enabled=("systemd-networkd.service", "ogai-config-drive.service"),
+    files={**FILES, CONFIG_DRIVE: CONFIG_DRIVE_PROGRAM},
     # A machine with a console has a login there, and logind answers its power button.
     masked=tuple(unit for unit in MASKED_UNITS if "getty" not in unit and "logind" not in unit),
 )
