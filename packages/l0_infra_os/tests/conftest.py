@@ -40,16 +40,22 @@ class NoNetworkBoot:
         raise FileNotFoundError(name)
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "l0" / "lab").mkdir(parents=True)
-    return tmp_path
+@pytest.fixture(scope="session")
+def lab_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the boot service's address is written for machines that outlive a test."""
+    return tmp_path_factory.mktemp("lab")
 
 
 @pytest.fixture
-def l0_settings(home: Path) -> Settings:
+def l0_settings(tmp_path: Path, lab_dir: Path) -> Settings:
     return Settings.load(
-        home=home, provisioning_port=0, retry_s=0.05, power_timeout_s=5.0, boot_timeout_s=10.0, attempts=2
+        home=tmp_path,
+        lab_dir=lab_dir,
+        provisioning_port=0,
+        retry_s=0.05,
+        power_timeout_s=5.0,
+        boot_timeout_s=10.0,
+        attempts=2,
     )
 
 

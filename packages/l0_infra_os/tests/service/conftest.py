@@ -13,11 +13,19 @@ from l0_infra_os.testing.farm import PASSWORD, USERNAME, machines
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFarmFarmFarmFarmFarmFarmFarmFarmFarmFarmFarm test"
 
 
-@pytest.fixture
-def farm(home: Path, tmp_path: Path) -> Iterator[Farm]:
+@pytest.fixture(scope="session")
+def running_farm(lab_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     pytest.importorskip("sushy_tools", reason="needs sushy-tools: pip install l0-infra-os[lab]")
-    with Farm(tmp_path / "farm", machines(4), boot_url_file=home / "l0" / "lab" / "boot-url") as running:
+    folder = tmp_path_factory.mktemp("farm")
+    with Farm(folder, machines(4), boot_url_file=lab_dir / "boot-url") as running:
         yield running
+
+
+@pytest.fixture
+def farm(running_farm: Farm) -> Farm:
+    """Four machines as delivered."""
+    running_farm.reset()
+    return running_farm
 
 
 @pytest.fixture

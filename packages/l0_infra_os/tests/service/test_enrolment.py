@@ -87,11 +87,11 @@ def test_a_declared_machine_is_checked_against_what_its_bmc_says(infra: InfraOs,
     assert (infra.nodes()[0].leaf, infra.nodes()[0].rack) == ("leaf9", "rack9")
 
 
-def test_two_machines_with_one_mac_are_refused_by_name(infra: InfraOs, home: Path, tmp_path: Path) -> None:
+def test_two_machines_with_one_mac_are_refused_by_name(infra: InfraOs, lab_dir: Path, tmp_path: Path) -> None:
     pytest.importorskip("sushy_tools")
     fleet = machines(2)
     fleet[1].macs = fleet[0].macs
-    with Farm(tmp_path / "twins", fleet, boot_url_file=home / "l0" / "lab" / "boot-url") as farm:
+    with Farm(tmp_path / "twins", fleet, boot_url_file=lab_dir / "boot-url") as farm:
         with pytest.raises(BadInput, match="both report MAC"):
             infra.enroll(farm.addresses, username=USERNAME, password=PASSWORD)
     assert infra.nodes() == []

@@ -130,6 +130,11 @@ class Farm:
         """What the machine itself knows: power, what is on its disk, what it booted."""
         return self._call(name, "state")
 
+    def reset(self) -> None:
+        """All machines off, empty and without faults, as delivered."""
+        for name in self.machines:
+            self._call(name, "reset")
+
     def requests(self) -> dict[str, int]:
         """How many Redfish requests all BMCs got, by method."""
         return self._call(next(iter(self.machines)), "requests")

@@ -53,6 +53,10 @@ class Body:
         if power == "On" and "silent" not in self.faults:
             threading.Thread(target=self._run, args=(self.generation,), daemon=True).start()
 
+    def reset(self) -> None:
+        """As it was delivered: empty disk, no faults."""
+        self.faults, self.disk = {}, None
+
     def state(self) -> dict[str, Any]:
         return {"power": self.power, "disk": self.disk, "booted": self.booted, "faults": self.faults}
 
@@ -186,9 +190,18 @@ class Gate:
                 if value is None:
                     del self.body.faults[fault]
             return _answer(start_response, "200 OK", self.body.faults)
+        if path == "/farm/reset":
+            self.body.reset()
+            self.driver().set_boot_device(self.body.row["uuid"], "Hdd")
+            self.driver()._update(self.body.row["uuid"], power_state="Off", pending_power=None)
+            return _answer(start_response, "200 OK", {})
         return _answer(
             start_response, "200 OK", dict(self.counts) if path == "/farm/requests" else self.body.state()
         )
+
+    def driver(self) -> Any:
+        """The emulator's driver, which keeps power and boot device."""
+        return self.app.systems
 
 
 def _answer(start_response: Any, status: str, body: dict[str, Any]) -> list[bytes]:

@@ -41,6 +41,7 @@ def _problem(description: str) -> dict[str, Any]:
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: _problem("the body is no JSON"),
     401: {"model": ProblemBody, **_problem("no token, or a wrong one")},
     403: _problem("known, and not allowed"),
     404: _problem("there is no such thing, or it is another tenant's"),
