@@ -127,6 +127,18 @@ def test_a_killed_supervisor_takes_its_ranks_along_and_is_told(node: Node) -> No
     node.wait(TasksEnded)
 
 
+def test_neither_supervisor_nor_ranks_hold_what_their_starter_had_open(node: Node) -> None:
+    """A lock that a user's shell passed on would be held as long as the job."""
+    with open(node.folder / "lock", "w", encoding="utf-8") as lock:
+        os.set_inheritable(lock.fileno(), True)
+        launches = tasks(["python", "-c", SLEEP], ["python", "-m", "asyncio"], OGAI_PREIMPORT="json")
+        node.runtime.handle(StartTasks("job", 1, "n1", "t", 2, launches))
+        node.wait(TaskStarted, 2)
+        for pid in processes.marked(node.job.mark):
+            held = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
+            assert lock.name not in held
+
+
 def test_a_rank_is_never_started_twice(node: Node) -> None:
     """A supervisor that was killed after its ranks began does not begin them again."""
     node.runtime.handle(start("job", "n1", SLEEP))

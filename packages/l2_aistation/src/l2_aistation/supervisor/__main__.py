@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from .folder import JobFolder
@@ -16,6 +17,7 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, required=True)
     parser.add_argument("--node", required=True)
     arguments = parser.parse_args()
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # it outlives its starter, whose locks it must not hold
     folder = JobFolder(arguments.folder)
     with folder.supervised(patience_s=2.0) as mine:
         if mine:
