@@ -34,6 +34,9 @@ FIRMWARE = {
     "busybox-static": "/usr/share/doc/busybox-static",
     "mtools": "mcopy",
     "dosfstools": "mkfs.vfat",
+    "fdisk": "sfdisk",
+    "binutils": "objcopy",
+    "e2fsprogs": "mke2fs",
 }
 SERVICES = {"redis-server": "redis-server"}
 DATABASE = {"postgresql": "/usr/share/postgresql-common", "bubblewrap": "bwrap"}

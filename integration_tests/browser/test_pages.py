@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -49,6 +50,12 @@ def console(demo_home: Path) -> Iterator[str]:
     thread.join(timeout=20)
 
 
+def note_error(message: Any, faults: list[str]) -> None:
+    """Keeps what the page writes to the console as an error."""
+    if message.type == "error":
+        faults.append(f"{message.location.get('url')}: {message.text}")
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_every_page(console: str, demo_home: Path, language: str) -> None:
     from playwright.sync_api import sync_playwright
@@ -63,10 +70,7 @@ def test_every_page(console: str, demo_home: Path, language: str) -> None:
         page = browser.new_context(
             viewport={"width": 1280, "height": 900}, locale="zh-CN" if language == "zh" else "en-US"
         ).new_page()
-        page.on(
-            "console",
-            lambda message: message.type == "error" and faults.append(f"{page.url}: {message.text}"),
-        )
+        page.on("console", lambda message: note_error(message, faults))
         page.on("pageerror", lambda error: faults.append(f"{page.url}: {error}"))
         page.goto(f"{console}/login")
         page.fill("#token", token)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import ctypes
 import os
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from typing import Any
 from l2_aistation._kit.tokens import TokenStore
 from rich.console import Console
 
+from tools.bootstrap import cache_home
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 TENANT = "demo"
 
 
@@ -34,7 +37,6 @@ class Demo:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        end_leftovers(self.root)
         shutil.rmtree(self.root, ignore_errors=True)
         for folder in (self.shared, self.folder("documents"), self.folder("logs"), self.home):
             folder.mkdir(parents=True, exist_ok=True)
@@ -47,6 +49,11 @@ class Demo:
     @property
     def shared(self) -> Path:
         return self.root / "storage" / TENANT
+
+    @property
+    def cache(self) -> Path:
+        """What is kept between runs."""
+        return cache_home()
 
     def folder(self, name: str) -> Path:
         return self.root / name
@@ -70,63 +77,46 @@ class Demo:
         self.times.append((title, time.monotonic() - start))
         self.console.print(f"  done in {self.times[-1][1]:.1f} s")
 
+    def limit(self, what: str, plan: list[dict[str, Any]]) -> None:
+        """Notes what this machine could not do, for the person and the report."""
+        self.say(f"{what} ({len(plan)} entries): systemd-nspawn machines need root")
+        self.notes.setdefault("limits", []).append(f"{what}: systemd-nspawn machines need root.")
+
+    def public_key(self) -> str:
+        """The key that opens the tenant's nodes, made for this run."""
+        key = self.folder("ssh") / "id_ed25519"
+        if not key.exists():
+            key.parent.mkdir(mode=0o700)
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+        return key.with_suffix(".pub").read_text().strip()
+
     def say(self, text: str) -> None:
         self.console.print(f"  {text}", highlight=False)
 
-    def process(self, name: str, command: list[str], environment: dict[str, str] | None = None) -> None:
-        """Starts a server that ends with the demo; its output goes to logs/NAME.log."""
+    def process(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+        """Starts a server that ends with the demo, also when that is killed; writes logs/NAME.log."""
         with open(self.folder("logs") / f"{name}.log", "wb") as log:
             child = subprocess.Popen(
                 command,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **environment},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 (one system call, no lock is taken)
             )
-        remember(self.root, child.pid)
-        self.stack.callback(end_session, child.pid)
+        self.stack.callback(end, child)
 
 
-def remember(root: Path, pid: int) -> None:
-    """Notes a process on disk, so that the next run can end it if this one is killed."""
-    with open(root / "processes.jsonl", "a", encoding="utf-8") as stream:
-        stream.write(json.dumps([pid, started(pid)]) + "\n")
+def end_with_parent() -> None:
+    """Asks the kernel for a SIGTERM when the parent dies (prctl(2), PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
-def started(pid: int) -> str | None:
-    """The kernel's start time of a process: with the pid it names one process for ever."""
+def end(child: subprocess.Popen[bytes]) -> None:
+    """TERM, then KILL after ten seconds."""
+    child.terminate()
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return None
-
-
-def end_leftovers(root: Path) -> None:
-    """Ends the servers of a run that was killed."""
-    notes = root / "processes.jsonl"
-    for line in notes.read_text().splitlines() if notes.exists() else ():
-        pid, start = json.loads(line)
-        if start is not None and started(pid) == start:
-            end_session(pid)
-
-
-def end_session(pid: int) -> None:
-    """TERM, then KILL after five seconds, to everything that a server started."""
-    for number, patience_s in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 2.0)):
-        try:
-            os.killpg(pid, number)
-        except ProcessLookupError:
-            return
-        limit = time.monotonic() + patience_s
-        while time.monotonic() < limit and _alive(pid):
-            time.sleep(0.05)
-
-
-def _alive(pid: int) -> bool:
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
-    try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+        child.wait(10)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

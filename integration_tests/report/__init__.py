@@ -6,12 +6,13 @@ import importlib.resources
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from l4_mmodel._kit.documents import digest_of
 
-from integration_tests.demo.stage import Demo
+if TYPE_CHECKING:
+    from integration_tests.demo.stage import Demo
 
 HERE = Path(__file__).parent
 

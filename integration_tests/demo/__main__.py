@@ -1,0 +1,84 @@
+"""`python -m integration_tests.demo`: from a bare server to a served model."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from l2_aistation._kit.problems import Problem
+from rich.console import Console
+
+from integration_tests import report
+from integration_tests.demo import bare_metal, cluster, serving, training
+from integration_tests.demo.stage import ROOT, Demo
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="nox -s demo --", description=__doc__)
+    kinds = ("nspawn", "qemu", "process")
+    parser.add_argument("--machines", choices=kinds, help="default: nspawn as root, else process")
+    parser.add_argument("--work", type=Path, default=ROOT / "demo-work", help="folder of this run")
+    parser.add_argument("--report", type=Path, default=ROOT / "demo-report.html", help="the page at the end")
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("OGAI_SEED") or 0) or None)
+    chosen = parser.parse_args()
+    chosen.machines = chosen.machines or ("nspawn" if os.geteuid() == 0 else "process")
+    chosen.seed = chosen.seed or random.SystemRandom().randrange(1, 2**31)
+    return chosen
+
+
+def flow(demo: Demo) -> None:
+    """The stages in order."""
+    with demo.stage("Lab: five machines with a BMC each"):
+        room = bare_metal.lab(demo)
+        bare_metal.image(demo)
+    with demo.stage("L0: enroll, inspect, lease, provision"):
+        infra = bare_metal.nodes(demo, room)
+    bodies = demo.machines != "process"
+    with demo.stage("L1: plan, apply, verify"):
+        client = cluster.platform(demo, room.controller if bodies else None)
+        if bodies:
+            cluster.configure(demo, client)
+    with demo.stage("L3: gather, purify, tokenise"):
+        training.data(demo)
+    token = demo.token("engineer")
+    with demo.stage("L2 + L3: pretraining that loses a node"):
+        training.pretrain(demo, client, infra if bodies else None, token)
+    with demo.stage("L2 + L3: fine-tuning SmolLM2-135M-Instruct"):
+        base = training.base_model(demo)
+        adapter = training.fine_tune(demo, client, token)
+    with demo.stage("L4: register, evaluate, promote, serve"):
+        serving.run(demo, base, adapter)
+
+
+def main() -> int:
+    """Runs the flow, writes the report, leaves nothing running."""
+    chosen = options()
+    signal.signal(signal.SIGTERM, _interrupt)
+    console = Console(highlight=False)
+    console.print(f"seed {chosen.seed}, machines {chosen.machines}, work in {chosen.work}")
+    demo = Demo(chosen.machines, chosen.work.resolve(), chosen.seed, console)
+    try:
+        with demo.stack:
+            flow(demo)
+    except Problem as problem:
+        console.print(f"[red]stopped:[/red] {problem}", markup=True)
+        return problem.exit_code
+    report.write(demo, chosen.report)
+    total = sum(seconds for _, seconds in demo.times)
+    console.print(f"done in {total:.0f} s; everything is stopped")
+    print(chosen.report)
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

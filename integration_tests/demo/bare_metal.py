@@ -1,0 +1,68 @@
+"""Stages 1 and 2: a lab of five machines, and infra-os from discovery to a tenant's nodes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from l0_infra_os.api import InfraOs, Lab, Settings
+
+from integration_tests.demo.stage import ROOT, TENANT, Demo
+
+MEMBERS, SPARES = 4, 1
+
+
+def lab(demo: Demo) -> Lab:
+    """Five machines, powered off, each with a BMC that speaks Redfish."""
+    Lab.clean()  # what a killed run may have left
+    room = Lab(Settings.load().lab_folder)
+    demo.stack.callback(room.down)
+    return room.up(
+        MEMBERS + SPARES,
+        "process" if demo.machines == "process" else "nspawn",
+        leaves=2,
+        mounts=[(folder, "ro", folder) for folder in shared_environment()],
+        storage=demo.shared.parent,
+        attached=True,
+        say=demo.say,
+    )
+
+
+def shared_environment() -> list[Path]:
+    """The folders of this Python environment: itself, the interpreter under it, the packages."""
+    base = Path(sys.base_prefix)
+    folders = [Path(sys.prefix), ROOT / "packages", *([] if base.is_relative_to("/usr") else [base])]
+    return list(dict.fromkeys(folders))
+
+
+def image(demo: Demo) -> None:
+    """One Debian root, kept between runs."""
+    with open(demo.folder("logs") / "image.log", "wb") as log:
+        command = [sys.executable, "-m", "l0_infra_os", "image", "build"]
+        subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
+
+
+def nodes(demo: Demo, room: Lab) -> InfraOs:
+    """Enroll, inspect, lease, provision; writes the tenant's inventory."""
+    infra = InfraOs()
+    demo.stack.callback(infra.close)
+    first, last = room.endpoints[0], room.endpoints[-1].rpartition(":")[2]
+    found = infra.enroll([f"{first}-{last}"], username=room.username, password=room.password)
+    demo.say(f"enrolled {len(found.new)} machines by their BMCs at {first}-{last}")
+    infra.create_tenant(TENANT)
+    with infra.serving():
+        infra.inspect()
+        lease = infra.lease(TENANT, nodes=MEMBERS, spares=SPARES)
+        demo.say(f"leased {MEMBERS} nodes and a spare: {lease.id}")
+        if demo.machines == "process":
+            demo.limit("L0 ends at its plan", infra.plan_provision(lease.id, image="debian"))
+            return infra
+        infra.provision(lease.id, image="debian", ssh_keys=[demo.public_key()])
+    inventory = infra.inventory(TENANT)
+    inventory.write(demo.document("node-inventory"))
+    for node in inventory.nodes:
+        demo.say(
+            f"{node.id} {node.role} on {node.location.leaf}: {node.state} at {node.addresses.management}"
+        )
+    return infra
