@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict
 
 import typer
-import uvicorn
 
 from l3_ylink._kit.command_line import err, new_app, show
 from l3_ylink._kit.documents import Document, json_schema
@@ -63,6 +62,8 @@ def serve(
     port: int | None = typer.Option(None, help="port to listen on"),
 ) -> None:
     """Serves the REST interface and the pages."""
+    import uvicorn
+
     from l3_ylink.web import create_app
 
     settings = Settings.load(host=host, port=port)

@@ -22,7 +22,7 @@ CHINESE_SHARE = 0.45
 """Weight of Chinese characters from which a text is Chinese, whatever commands and names are in it."""
 
 CHINESE_CODES = ("zh", "wuu", "yue", "lzh")
-MODEL_CHARACTERS = 2_000
+MODEL_CHARACTERS = 1_000
 
 
 def identify(units: Units, texts: Sequence[str]) -> tuple[list[str], list[float]]:

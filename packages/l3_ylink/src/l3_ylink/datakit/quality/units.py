@@ -87,9 +87,10 @@ class Units:
         count = len(self.hash) - n + 1
         if count <= 0:
             return np.zeros(0, np.uint64), np.zeros(0, np.int64)
-        inside = np.flatnonzero(self.text_of[: count or None] == self.text_of[n - 1 :])
-        inverse = _powers(len(self.hash))[1]
-        sums = (self._prefix[inside + n] - self._prefix[inside]) * inverse[inside]
+        inside = np.flatnonzero(self.text_of[:count] == self.text_of[n - 1 :])
+        sums = self._prefix[n:] - self._prefix[:count]
+        sums *= _powers(len(self.hash))[1][:count]
+        sums = sums[inside] if len(inside) < count else sums
         return mix(sums + np.uint64(n)), inside
 
 

@@ -1,0 +1,102 @@
+"""Near-duplicates: similarity, signatures, and which document stays."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from l3_ylink.datakit.purify.near import band_keys, find, jaccard, shingles, signatures
+from l3_ylink.datakit.quality.units import U64, split_units
+
+
+def shingle_set(text: str, n: int = 5) -> U64:
+    return np.unique(shingles(split_units([text]), n)[0])
+
+
+def plain_jaccard(one: str, other: str, n: int) -> float:
+    def grams(text: str) -> set[tuple[str, ...]]:
+        words = text.split()
+        return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
+
+    both = grams(one) | grams(other)
+    return len(grams(one) & grams(other)) / len(both) if both else 0.0
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), min_size=5, max_size=40),
+    st.lists(st.sampled_from("abcd"), min_size=5, max_size=40),
+)
+def test_jaccard_equals_the_definition(one: list[str], other: list[str]) -> None:
+    first, second = " ".join(one), " ".join(other)
+    assert jaccard(shingle_set(first), shingle_set(second)) == pytest.approx(plain_jaccard(first, second, 5))
+
+
+@pytest.mark.parametrize("similar", [0.5, 0.8, 0.95])
+def test_equal_minima_estimate_the_similarity(similar: float) -> None:
+    # Broder 1997: the chance of an equal minimum is the Jaccard similarity; 1024 draws, 4 sigma.
+    rng = random.Random(7)
+    common = [f"w{rng.randrange(10**9)}" for _ in range(2000)]
+    size = round(len(common) * (1 - similar) / similar / 2)
+    texts = [" ".join(common + [f"{side}{number}" for number in range(size)]) for side in ("x", "y")]
+    true = jaccard(shingle_set(texts[0], 1), shingle_set(texts[1], 1))
+    rows = signatures(split_units(texts), 1, 1024)
+    assert abs(float((rows[0] == rows[1]).mean()) - true) < 4 * (true * (1 - true) / 1024) ** 0.5 + 1e-9
+
+
+def find_in(texts: list[str], order: list[int] | None = None, threshold: float = 0.7) -> dict[int, int]:
+    keys = band_keys(signatures(split_units(texts), 5, 112), 14)
+    pairs = find(
+        keys,
+        order or list(range(len(texts))),
+        lambda rows: {row: shingle_set(texts[row]) for row in rows},
+        threshold,
+    )
+    return {pair.dropped: pair.kept for pair in pairs}
+
+
+def words(seed: int, count: int = 200) -> list[str]:
+    rng = random.Random(seed)
+    return [f"w{rng.randrange(5000)}" for _ in range(count)]
+
+
+def test_an_edited_copy_goes_and_the_best_one_stays() -> None:
+    original = words(1)
+    copy = [*original[:100], "changed", *original[101:]]
+    texts = [" ".join(original), " ".join(copy), " ".join(words(2))]
+    assert find_in(texts) == {1: 0}
+    assert find_in(texts, order=[1, 0, 2]) == {0: 1}
+
+
+def test_a_chain_of_edits_does_not_take_its_far_end_with_it() -> None:
+    chain = [words(3)]
+    for step in range(8):
+        place = 25 * step
+        chain.append([*chain[-1][:place], *words(100 + step, 15), *chain[-1][place + 15 :]])
+    texts = [" ".join(text) for text in chain]
+    dropped = find_in(texts)
+    for row, kept in dropped.items():
+        assert jaccard(shingle_set(texts[row]), shingle_set(texts[kept])) >= 0.7
+    assert jaccard(shingle_set(texts[0]), shingle_set(texts[-1])) < 0.7
+    assert dropped.get(len(texts) - 1) != 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text("ab c", max_size=40), min_size=1, max_size=12))
+def test_every_drop_is_certain_and_points_at_a_text_that_stays(texts: list[str]) -> None:
+    dropped = find_in(texts)
+    for row, kept in dropped.items():
+        assert kept not in dropped
+        assert jaccard(shingle_set(texts[row]), shingle_set(texts[kept])) >= 0.7
+
+
+@given(st.lists(st.text("ab 中文", max_size=30), min_size=1, max_size=5))
+def test_a_text_has_the_same_signature_alone_and_among_others(texts: list[str]) -> None:
+    together = signatures(split_units(texts), 5, 16)
+    alone = np.concatenate([signatures(split_units([text]), 5, 16) for text in texts])
+    assert (together == alone).all()
+
+
+def test_texts_shorter_than_a_shingle_are_compared_by_their_units() -> None:
+    assert find_in(["床前明月光"[:3], "床前明", "疑是地"]) == {1: 0}
+    assert find_in(["", "", "。"]) == {}

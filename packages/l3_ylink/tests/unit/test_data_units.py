@@ -1,0 +1,141 @@
+"""Units, n-grams and repetition: the vectorised code against plain Python, and values worked by hand."""
+
+import re
+import unicodedata
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from l3_ylink.datakit.quality.signals import measure
+from l3_ylink.datakit.quality.units import split_units
+
+ALPHABET = "aB9_ .,\n'’中文字國语のカ한-#é\u0301😀"
+TEXTS = st.lists(st.text(ALPHABET, max_size=60), min_size=1, max_size=6)
+SINGLE = re.compile(r"[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff]")
+
+
+def plain_units(text: str) -> list[str]:
+    """The same definition with a loop: letters, digits and marks in a row; CJK characters alone."""
+
+    def is_word(character: str) -> bool:
+        return unicodedata.category(character)[0] in "LNM" and not SINGLE.match(character)
+
+    units, word = [], ""
+    for place, character in enumerate(text):
+        inner = (
+            character in "'’"
+            and 0 < place < len(text) - 1
+            and is_word(text[place - 1])
+            and is_word(text[place + 1])
+        )
+        if is_word(character) or inner:
+            word += character
+            continue
+        units += [word] if word else []
+        word = ""
+        units += [character] if SINGLE.match(character) else []
+    return units + ([word] if word else [])
+
+
+def texts_of(texts: list[str]) -> list[list[str]]:
+    units = split_units(texts)
+    joined = "\n".join(texts) + "\n"
+    words = [joined[start:end] for start, end in zip(units.start, units.end, strict=True)]
+    return [
+        words[first:last] for first, last in zip(units.first_unit[:-1], units.first_unit[1:], strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Don't stop.", ["Don't", "stop"]),
+        ("it’s 'quoted'", ["it’s", "quoted"]),
+        ("调试GPU驱动2次", ["调", "试", "GPU", "驱", "动", "2", "次"]),
+        ("ログを見る", ["ロ", "グ", "を", "見", "る"]),
+        ("한국어 단어", ["한국어", "단어"]),
+        ("x_y-z", ["x", "y", "z"]),
+        ("", []),
+        ("…、。", []),
+    ],
+)
+def test_words_and_hanzi_are_units(text: str, expected: list[str]) -> None:
+    assert texts_of([text]) == [expected]
+
+
+@given(TEXTS)
+def test_splitting_all_at_once_equals_a_loop_over_characters(texts: list[str]) -> None:
+    assert texts_of(texts) == [plain_units(text) for text in texts]
+
+
+@given(TEXTS)
+def test_a_text_has_the_same_hashes_alone_and_among_others(texts: list[str]) -> None:
+    together = split_units(texts)
+    for number, text in enumerate(texts):
+        first, last = together.first_unit[number : number + 2]
+        assert together.hash[first:last].tolist() == split_units([text]).hash.tolist()
+
+
+@given(TEXTS, st.integers(1, 6))
+def test_equal_hashes_mean_equal_grams(texts: list[str], n: int) -> None:
+    units = split_units(texts)
+    hashes, first = units.grams(n)
+    words = [word.lower() for some in texts_of(texts) for word in some]
+    grams = [tuple(words[place : place + n]) for place in first.tolist()]
+    assert len(set(zip(hashes.tolist(), grams, strict=True))) == len(set(hashes.tolist())) == len(set(grams))
+    assert len(grams) == sum(max(0, len(some) - n + 1) for some in texts_of(texts))
+
+
+def plain_repetition(words: list[str], n: int) -> tuple[float, float]:
+    """The share of characters in repeated n-grams, and in the most frequent one."""
+    total = sum(map(len, words))
+    grams = [tuple(word.lower() for word in words[i : i + n]) for i in range(len(words) - n + 1)]
+    seen, covered = set(), [False] * len(words)
+    for place, gram in enumerate(grams):
+        if gram in seen:
+            covered[place : place + n] = [True] * n
+        seen.add(gram)
+    repeated = sum(len(word) for word, hit in zip(words, covered, strict=True) if hit)
+    top = max((count * sum(map(len, gram)) for gram, count in Counter(grams).items() if count > 1), default=0)
+    return (repeated / total, top / total) if total else (0.0, 0.0)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.sampled_from(["ab", "c", "de", "中", "f"]), max_size=40), min_size=1, max_size=4))
+def test_repetition_equals_a_plain_count(documents: list[list[str]]) -> None:
+    texts = [" ".join(words) for words in documents]
+    columns = measure(split_units(texts), texts)
+    for number, words in enumerate(documents):
+        for n in (5, 10):
+            expected = plain_repetition(words, n)[0]
+            assert columns[f"repeated_{n}_grams"][number] == pytest.approx(expected, abs=1e-6)
+        for n in (2, 4):
+            expected = plain_repetition(words, n)[1]
+            assert columns[f"top_{n}_gram"][number] == pytest.approx(expected, abs=1e-6)
+
+
+def test_signals_of_a_page_worked_by_hand() -> None:
+    text = "# Start\n- one two\n- one two\n\nIt ends here...\nIt ends.\n"
+    columns = {name: column[0] for name, column in measure(split_units([text]), [text]).items()}
+    assert columns["lines"] == 5
+    assert columns["bullet_lines"] == pytest.approx(2 / 5)
+    assert columns["ellipsis_lines"] == pytest.approx(1 / 5)
+    assert columns["ended_lines"] == pytest.approx(2 / 5)
+    assert columns["repeated_lines"] == pytest.approx(1 / 5)
+    assert columns["units"] == 10
+    assert columns["symbols_per_unit"] == pytest.approx(1 / 10)
+    assert columns["mean_word_length"] == pytest.approx(33 / 10)
+
+
+def test_rules_drawn_around_a_table_do_not_count_as_repeated_lines() -> None:
+    text = "├───┼───┤\n│ a │ b │\n├───┼───┤\n│ c │ d │\n├───┼───┤\n"
+    assert measure(split_units([text]), [text])["repeated_lines"].tolist() == [0]
+
+
+def test_no_text_and_one_character_are_ordinary_inputs() -> None:
+    texts = ["", "a", "。", "\ud800", "\x00"]
+    columns = measure(split_units(texts), texts)
+    assert columns["units"].tolist() == [0, 1, 0, 0, 0]
+    assert all(np.isfinite(column.astype(float)).all() for column in columns.values())
