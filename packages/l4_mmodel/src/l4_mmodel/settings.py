@@ -9,7 +9,6 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from ._kit.config import LayerSettings
-from ._kit.database import sqlite_url
 
 
 class Settings(LayerSettings):
@@ -41,7 +40,7 @@ class Settings(LayerSettings):
     @property
     def database(self) -> str:
         """The database's URL."""
-        return self.database_url or sqlite_url(self.state_dir / "mmodel.db")
+        return self.database_url or f"sqlite:///{self.state_dir / 'mmodel.db'}"
 
     @property
     def blobs_dir(self) -> Path:

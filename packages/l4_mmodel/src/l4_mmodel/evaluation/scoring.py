@@ -11,9 +11,9 @@ from decimal import Decimal, InvalidOperation
 from l4_mmodel._kit.problems import BadInput
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
-GSM8K = re.compile(r"(?:####|A:)\s*(-?[\d.,]+)")
+GSM8K = re.compile(r"^(?:####|A:)\s*(-?[\d.,]+)", re.M)
 LETTER = re.compile(
-    r"(?:answer\s*(?:is|:)|答案\s*(?:是|为|：|:)|选)\s*\(?([A-Z])\)?|^\s*\(?([A-Z])\)?\s*(?:[.．、:：)]|$)",
+    r"(?:answer\s*(?:is|:)|答案\s*(?:是|为)?[：:]?|选)\s*\(?([A-Z])\)?|^\s*\(?([A-Z])\)?\s*(?:[.．、:：)]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -38,9 +38,9 @@ def normalise(text: str) -> str:
 
 
 def extract_gsm8k(text: str) -> str:
-    """The number after `####` (or `A:`), as GSM8K's own checker reads it; empty when there is none."""
-    found = GSM8K.search(text)
-    return found.group(1).strip().replace(",", "").rstrip(".") if found else ""
+    """The number of the last line that begins with `####` or `A:`; empty when there is none."""
+    found = GSM8K.findall(text)
+    return found[-1].replace(",", "") if found else ""
 
 
 def last_number(text: str) -> str:
