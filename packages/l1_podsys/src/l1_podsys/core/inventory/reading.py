@@ -49,9 +49,10 @@ def parse_as(model: type[M], text: str, *, where: str) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "extra_forbidden":
-            raise _unknown_field(model, first["loc"], where) from error
+        for item in error.errors(include_url=False):
+            # A misspelt field is often also a missing one: the slip itself is what to tell.
+            if item["type"] == "extra_forbidden":
+                raise _unknown_field(model, item["loc"], where) from error
         raise BadInput(f"{where}: {describe(error)}", field=first_field(error)) from error
 
 
