@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from l2_aistation._kit.problems import Conflict, Unavailable
 from l2_aistation._kit.tokens import Principal
 from l2_aistation.adapters.this_machine import ThisMachine
 from l2_aistation.service import Service, jobs, views
@@ -32,37 +34,57 @@ def program(name: str) -> str:
     return found
 
 
+class Server:
+    """A PostgreSQL of a test's own, on a Unix socket in a temporary folder."""
+
+    def __init__(self) -> None:
+        self.initdb, self.postgres = program("initdb"), program("postgres")
+        self.folder = Path(tempfile.mkdtemp(prefix="ogai-pg-"))
+        self.url = f"postgresql://ogai@/postgres?host={self.folder}"
+        self.options: dict[str, Any] = {
+            "cwd": self.folder,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+        if os.geteuid() == 0:  # the server refuses to run as root
+            try:
+                user = pwd.getpwnam("postgres")
+            except KeyError:
+                pytest.skip("there is no user postgres to run the server as")
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+            self.options |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+    def make(self) -> None:
+        data = str(self.folder / "data")
+        words = [self.initdb, "-D", data, "-U", "ogai", "-A", "trust", "--no-sync", "-E", "UTF8"]
+        subprocess.run(words, check=True, **self.options)
+
+    def start(self) -> None:
+        data = str(self.folder / "data")
+        words = [self.postgres, "-D", data, "-k", str(self.folder), "-c", "listen_addresses="]
+        self.process = subprocess.Popen(words, **self.options)
+        wait_for(self.url)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)  # "fast": sessions are ended
+            self.process.wait(timeout=30)
+            self.process = None
+
+
 @pytest.fixture
-def database() -> Iterator[str]:
-    """The URL of an empty database of a server that lives as long as the test."""
+def database() -> Iterator[Server]:
+    """An empty database that lives as long as the test."""
     pytest.importorskip("psycopg", reason="psycopg is not installed (extra postgresql)")
-    initdb, postgres = program("initdb"), program("postgres")
-    folder = Path(tempfile.mkdtemp(prefix="ogai-pg-"))
-    options: dict[str, Any] = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    if os.geteuid() == 0:  # the server refuses to run as root
-        try:
-            user = pwd.getpwnam("postgres")
-        except KeyError:
-            pytest.skip("there is no user postgres to run the server as")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        options |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    data = folder / "data"
-    subprocess.run(
-        [initdb, "-D", str(data), "-U", "ogai", "-A", "trust", "--no-sync", "-E", "UTF8"],
-        check=True,
-        **options,
-    )
-    server = subprocess.Popen(
-        [postgres, "-D", str(data), "-k", str(folder), "-c", "listen_addresses="], **options
-    )
-    url = f"postgresql://ogai@/postgres?host={folder}"
+    server = Server()
     try:
-        wait_for(url)
-        yield url
+        server.make()
+        server.start()
+        yield server
     finally:
-        server.terminate()
-        server.wait(timeout=30)
-        shutil.rmtree(folder, ignore_errors=True)
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
 
 
 def wait_for(url: str) -> None:
@@ -79,8 +101,8 @@ def wait_for(url: str) -> None:
             time.sleep(0.1)
 
 
-def test_a_job_and_a_restart_on_postgresql(database: str, tmp_path: Path) -> None:
-    options = Settings.load(home=tmp_path, database_url=database, heartbeat_s=0.2)
+def test_a_job_and_a_restart_on_postgresql(database: Server, tmp_path: Path) -> None:
+    options = Settings.load(home=tmp_path, database_url=database.url, heartbeat_s=0.2)
     checked = jobs.check_spec(
         {
             "name": "characters",
@@ -118,3 +140,47 @@ def until_over(service: Service, name: str) -> str:
             return str(row["state"])
         time.sleep(0.1)
     raise AssertionError(f"{name} is not over")
+
+
+def test_one_scheduler_a_database(database: Server, tmp_path: Path) -> None:
+    first = Service(Settings.load(home=tmp_path / "a", database_url=database.url), source=ThisMachine())
+    first.start()
+    second = Service(Settings.load(home=tmp_path / "b", database_url=database.url), source=ThisMachine())
+    try:
+        with pytest.raises(Conflict, match="another aistation schedules from this database"):
+            second.start()
+    finally:
+        second.stop()
+        first.stop()
+
+
+def test_the_database_goes_away_and_comes_back(database: Server, tmp_path: Path) -> None:
+    options = Settings.load(home=tmp_path, database_url=database.url, heartbeat_s=0.2)
+    checked = jobs.check_spec(
+        {
+            "name": "long",
+            "tasks": [{"command": [sys.executable, "-c", "import time; time.sleep(4)"]}],
+        }
+    )
+    service = Service(options, source=ThisMachine())
+    service.start()
+    try:
+        name = service.call(lambda platform: jobs.submit(platform, WHO, checked, key="first"))
+        database.stop()
+        with pytest.raises(Unavailable):
+            service.call(lambda platform: jobs.submit(platform, WHO, checked, key="second"))
+        database.start()
+        end = time.monotonic() + 30
+        while True:
+            try:
+                other = service.call(lambda platform: jobs.submit(platform, WHO, checked, key="second"))
+                break
+            except Unavailable:
+                assert time.monotonic() < end
+                time.sleep(0.2)
+        assert until_over(service, name) == "completed"
+        assert until_over(service, other) == "completed"
+        assert len(service.store.jobs(None)) == 2
+        assert [attempt.number for attempt in service.store.attempts(name)] == [1]
+    finally:
+        service.stop()

@@ -153,6 +153,16 @@ BAD_SPECS: list[tuple[dict[str, Any], str, str]] = [
         "tasks",
         "a task needs 9 accelerators, the largest node has 8",
     ),
+    ({"priority": 10**12}, "priority", "within"),
+    ({"tasks": [{"count": 10**12, "command": ["x"]}]}, "tasks.0.count", "at most"),
+    ({"tasks": [{"command": ["x"], "resources": {"cpu_cores": 1e300}}]}, "tasks.0.resources.cpu_cores", "at"),
+    (
+        {"tasks": [{"command": ["x"], "resources": {"memory_bytes": 10**30}}]},
+        "tasks.0.resources.memory_bytes",
+        "at most",
+    ),
+    ({"tasks": [{"command": ["a\0b"]}]}, "tasks.0", "NUL"),
+    ({"tasks": [{"command": ["x"], "environment": {"A=B": "c"}}]}, "tasks.0.environment", "no name"),
     ({"schema": "ogai.job-record/v1"}, "schema", "is 'ogai.job-record/v1', not 'ogai.job-spec/v1'"),
 ]
 
@@ -170,11 +180,28 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(b"{", 422), (b"[" * 100_000, 422), (b"\xff\xfe", 422), (b'"text"', 422), (b"x" * 2_000_000, 413)],
+    [
+        (b'{"name": "x", "tasks": [{"command": ["\\ud800"]}]}', 422),
+        (b'{"name": "x", "tasks": [{"command": ["x"]}], "limits": {"time_s": Infinity}}', 422),
+        (b'{"name": "x", "tasks": [{"command": ["x"], "resources": {"cpu_cores": NaN}}]}', 422),
+        (b"{", 422),
+        (b"[" * 100_000, 422),
+        (b"\xff\xfe", 422),
+        (b'"text"', 422),
+        (b"x" * 2_000_000, 413),
+    ],
 )
 def test_bodies_that_are_no_spec(site: Any, body: bytes, status: int) -> None:
     answer = site.client.post("/api/v1/jobs", content=body, headers=site.operator)
     assert problem(answer)[0] == status
+
+
+def test_only_an_operator_submits_for_another_tenant(site: Any, make_spec: Make) -> None:
+    post = site.client.post
+    assert problem(post("/api/v1/jobs?tenant=blue", json=make_spec(), headers=site.red))[0] == 403
+    assert problem(post("/api/v1/jobs?tenant=No Name", json=make_spec(), headers=site.operator))[0] == 422
+    job = post("/api/v1/jobs?tenant=blue", json=make_spec(), headers=site.operator).json()["id"]
+    assert site.until(job, "completed", who=site.blue)["tenant"] == "blue"
 
 
 def test_the_same_key_is_the_same_job(site: Any, make_spec: Make) -> None:

@@ -34,12 +34,12 @@ class AcceleratorRow(Reader):
 class NodeRow(Reader):
     """A reported node."""
 
-    id: str = Field(min_length=1)
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$")
     hostname: str
     role: str = "member"
     addresses: dict[str, str] = Field(default_factory=dict)
-    cpu_cores: int = Field(ge=1)
-    memory_bytes: int = Field(ge=0)
+    cpu_cores: int = Field(ge=1, le=1 << 20)
+    memory_bytes: int = Field(ge=0, le=1 << 53)
     accelerators: list[AcceleratorRow] = Field(default_factory=list)
 
 

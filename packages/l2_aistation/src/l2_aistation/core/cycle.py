@@ -16,6 +16,7 @@ from .placement import place
 from .policy import Policy, default_policies
 from .refusal import Refusal
 from .statement import Statement
+from .states import JobState
 from .world import Job, World
 
 
@@ -26,11 +27,23 @@ class Session:
     world: World
     now: float
     policies: Sequence[Policy] = field(default_factory=default_policies)
+    only: frozenset[str] | None = None
+    """The jobs to look at; None: all that wait.  Those that were refused before stay refused while
+    nothing has become free, so that a cycle for new jobs alone decides the same."""
     statement: Statement = field(init=False)
     refusals: dict[str, Refusal] = field(default_factory=dict)
+    barred: bool = False
+    """Whether a job that must not be passed ended the cycle."""
 
     def __post_init__(self) -> None:
         self.statement = Statement(self.world)
+
+    def pending(self) -> list[Job]:
+        """The jobs that this cycle looks at."""
+        if self.only is None:
+            return list(self.world.pending())
+        jobs = (self.world.jobs.get(name) for name in self.only)
+        return [job for job in jobs if job is not None and job.state is JobState.QUEUED]
 
     def rank(self, job: Job) -> tuple[float, ...]:
         """The job's place in the order of the policies."""
@@ -72,6 +85,7 @@ def allocate(session: Session) -> None:
             continue
         session.refusals[job.id] = refusal
         if refusal.limit != "queue cap" and not refusal.forever and session.bars(job):
+            session.barred = True
             _tell_the_rest(session, job)
             return
 
@@ -86,13 +100,16 @@ def try_place(session: Session, job: Job) -> Refusal | None:
         refusal = session.refused(job, demand)
     if refusal is not None:
         return refusal
-    if world.misfits.get(demand) != world.pool.grown:
-        found = place(world.pool, demand)
-        if found is not None:
-            session.statement.take(job, found)
-            return None
-        world.misfits[demand] = world.pool.grown
-    return misfit(world, demand)
+    known = world.misfits.get(demand)
+    if known is not None and known[0] == world.pool.grown:
+        return known[1]  # the pool has only shrunk since: no second try
+    found = place(world.pool, demand)
+    if found is not None:
+        session.statement.take(job, found)
+        return None
+    reason = misfit(world, demand)
+    world.misfits[demand] = world.pool.grown, reason
+    return reason
 
 
 def smallest(demand: Demand) -> Demand:
@@ -107,28 +124,30 @@ def _in_order(session: Session) -> Iterable[Job]:
     each such lane is ranked.
     """
     lanes: dict[tuple[str, str, int], list[Job]] = {}
-    for job in session.world.pending():
+    for job in session.pending():
         lanes.setdefault((job.queue, job.tenant, job.priority), []).append(job)
     for lane in lanes.values():
         lane.sort(key=lambda job: (job.submitted_at, job.id), reverse=True)
-    heap = [(session.rank(lane[-1]), lane[-1].id, key) for key, lane in lanes.items()]
+    # An entry is as good as new while nothing was booked since it was ranked.
+    heap = [(session.rank(lane[-1]), lane[-1].id, key, 0) for key, lane in lanes.items()]
     heapq.heapify(heap)
     while heap:
-        rank, _, key = heap[0]
+        rank, _, key, ranked_at = heap[0]
         lane = lanes[key]
-        fresh = session.rank(lane[-1])
-        if fresh > rank:  # its share grew since it was ranked
-            heapq.heapreplace(heap, (fresh, lane[-1].id, key))
+        booked = len(session.statement.entries)
+        if ranked_at != booked and (fresh := session.rank(lane[-1])) > rank:  # its share grew
+            heapq.heapreplace(heap, (fresh, lane[-1].id, key, booked))
             continue
         yield lane.pop()
         if lane:
-            heapq.heapreplace(heap, (session.rank(lane[-1]), lane[-1].id, key))
+            booked = len(session.statement.entries)
+            heapq.heapreplace(heap, (session.rank(lane[-1]), lane[-1].id, key, booked))
         else:
             heapq.heappop(heap)
 
 
 def _tell_the_rest(session: Session, first: Job) -> None:
     behind = Refusal("order", "waits behind job {of}, which is due and must not be passed", of=first.id)
-    for job in session.world.pending():
+    for job in session.pending():
         if job.placement is None and job.id not in session.refusals:
             session.refusals[job.id] = behind

@@ -63,6 +63,13 @@ class Demand:
         return tuple(group.task for group in self.groups)
 
 
+MOST_TASKS = 1 << 20
+MOST_CORES = 1 << 20
+MOST_BYTES = 1 << 53
+MOST_PRIORITY = 1_000_000
+"""Bounds that no real job meets; beyond them arithmetic on 64 bits would not be exact."""
+
+
 def demand_of(spec: JobSpec) -> Demand:
     """A spec's demand; `BadInput` names the field that contradicts another."""
     names = [group.name for group in spec.tasks]
@@ -74,6 +81,7 @@ def demand_of(spec: JobSpec) -> Demand:
             raise BadInput(
                 f"{level!r} is no level", field=f"topology.{field}", do=f"use one of {', '.join(LEVELS)}"
             )
+    _check_bounds(spec)
     least, counts = _sizes(spec)
     groups = tuple(
         TaskDemand(
@@ -88,6 +96,23 @@ def demand_of(spec: JobSpec) -> Demand:
         for group, count in zip(spec.tasks, counts, strict=True)
     )
     return Demand(groups, least, spec.topology.preferred, spec.topology.required)
+
+
+def _check_bounds(spec: JobSpec) -> None:
+    if abs(spec.priority) > MOST_PRIORITY:
+        raise BadInput(f"must lie within ±{MOST_PRIORITY}", field="priority")
+    if spec.gang is not None and spec.gang.max > MOST_TASKS:
+        raise BadInput(f"must be {MOST_TASKS} at most", field="gang.max")
+    for number, group in enumerate(spec.tasks):
+        bounds = (
+            ("count", group.count, MOST_TASKS),
+            ("resources.cpu_cores", group.resources.cpu_cores, MOST_CORES),
+            ("resources.memory_bytes", group.resources.memory_bytes, MOST_BYTES),
+            ("resources.accelerators", group.resources.accelerators, MOST_TASKS),
+        )
+        for name, value, most in bounds:
+            if not value <= most:
+                raise BadInput(f"must be {most} at most", field=f"tasks.{number}.{name}")
 
 
 def _sizes(spec: JobSpec) -> tuple[int, list[int]]:

@@ -98,8 +98,8 @@ class World:
     jobs: dict[str, Job] = field(default_factory=dict)
     by_queue: dict[str, Amount] = field(default_factory=dict)
     by_tenant: dict[str, Amount] = field(default_factory=dict)
-    misfits: dict[Demand, int] = field(default_factory=dict)
-    """Demands that found no place, with the pool's growth count at that time."""
+    misfits: dict[Demand, tuple[int, Refusal]] = field(default_factory=dict)
+    """Demands that found no place: the pool's growth count at that time, and why."""
     verdicts: dict[Demand, Refusal | None] = field(default_factory=dict)
     """Whether a demand could ever fit; valid for this pool."""
     empty: Pool = field(init=False)

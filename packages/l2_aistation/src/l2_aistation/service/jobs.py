@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import rfc8785
+
 from l2_aistation._kit.documents import digest_of
-from l2_aistation._kit.problems import BadInput, Conflict, NotFound
-from l2_aistation._kit.tokens import Principal
+from l2_aistation._kit.problems import BadInput, Conflict, Forbidden, NotFound
+from l2_aistation._kit.tokens import NAME, Principal
 from l2_aistation.core.demand import Demand, demand_of
 from l2_aistation.core.explain import impossible
 from l2_aistation.core.states import AttemptEvent, JobEvent, JobState
@@ -37,7 +39,14 @@ def check_spec(value: Any) -> CheckedSpec:
     demand = demand_of(spec)
     _check_paths(spec)
     document = spec.as_json()
-    return CheckedSpec(spec, demand, dump(document), digest_of(document))
+    try:
+        return CheckedSpec(spec, demand, dump(document), digest_of(document))
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise BadInput(
+            f"the job-spec holds what JSON cannot carry: {error}",
+            field="job-spec",
+            do="use numbers that are finite and below 2^53, and text without lone surrogates",
+        ) from error
 
 
 def _check_paths(spec: JobSpec) -> None:
@@ -68,7 +77,7 @@ def submit(
 ) -> str:
     """Takes a job in and returns its id; the same `key` again returns the same id."""
     spec, demand = checked.spec, checked.demand
-    tenant = tenant if tenant is not None and who.is_operator else who.tenant
+    tenant = _tenant(who, tenant)
     if key is not None:
         known = _submitted_before(platform, tenant, key)
         if known is not None:
@@ -105,8 +114,18 @@ def submit(
     platform.note(
         "submitted", job, who=who.name, queue=job.queue, priority=job.priority, digest=job.spec_digest
     )
-    platform.dirty = True
+    platform.fresh.add(job.id)
     return job.id
+
+
+def _tenant(who: Principal, wanted: str | None) -> str:
+    if wanted is None or wanted == who.tenant:
+        return who.tenant
+    if not who.is_operator:
+        raise Forbidden("only an operator submits for another tenant", field="tenant")
+    if not NAME.match(wanted):
+        raise BadInput(f"{wanted!r} is not a name", field="tenant", do="use a-z, 0-9 and '-', 63 at most")
+    return wanted
 
 
 def _submitted_before(platform: Platform, tenant: str, key: str) -> str | None:

@@ -39,6 +39,7 @@ T = TypeVar("T")
 Operation = Callable[[Platform], Any]
 MOST_IN_A_PASS = 2000
 DEADLINES_EVERY_S = 0.2
+FULL_CYCLE_EVERY_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +73,9 @@ class Service:
         self.thread: threading.Thread | None = None
         self.last_tick = 0.0
         self.last_deadlines = 0.0
+        self.last_full = 0.0
+        self.grown = -1
+        self.barred = False
         self.cycle_s = 0.0
         self.passes = 0
         self._lock: IO[str] | None = None
@@ -81,6 +85,7 @@ class Service:
     def start(self) -> None:
         """Takes the lock, loads the platform, opens the engines and runs the loop."""
         self._lock = take_lock(self.settings)
+        self.store.claim()
         self.platform.started_at = self.last_tick = self.clock()
         self.platform.load()
         for node in self.platform.facts.nodes:
@@ -163,14 +168,18 @@ class Service:
         while not self.stopping.is_set():
             try:
                 self.one_pass(self._arrived(tick))
+            except Problem as problem:
+                log.error("a pass failed, starting again from the store: %s", problem)  # noqa: TRY400
+                self._reload()
             except Exception:
-                log.exception("a pass failed; starting again from the store")
+                log.exception("a pass failed, starting again from the store")
                 self._reload()
         for _, future in self._drain():
             future.set_exception(Unavailable("the scheduler is stopping", do="try again"))
 
     def _arrived(self, wait_s: float) -> list[tuple[Operation, Future[Any]]]:
-        wait = 0.0 if self.platform.dirty or self.platform.outbox else wait_s
+        busy = self.platform.dirty or self.platform.outbox or self.platform.world.pool.grown != self.grown
+        wait = 0.0 if busy else wait_s
         try:
             first = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
         except queue.Empty:
@@ -196,8 +205,7 @@ class Service:
                 except Problem as problem:
                     future.set_exception(problem)
             self._tick()
-            if self.platform.dirty:
-                self._cycle()
+            self._cycle_if_due()
             changed = self._commit()
         except BaseException as error:
             for _, future in items:
@@ -224,12 +232,25 @@ class Service:
             healing.watch_deadlines(self.platform, now)
         self.recovery.advance()
 
-    def _cycle(self) -> None:
+    def _cycle_if_due(self) -> None:
+        """All waiting jobs when something became free, the new ones alone otherwise."""
+        platform = self.platform
+        pool = platform.world.pool
+        due = self.clock() - self.last_full >= FULL_CYCLE_EVERY_S
+        if platform.dirty or pool.grown != self.grown or due:
+            self.last_full = self.clock()
+            self.barred = self._cycle(None).barred
+            self.grown = pool.grown
+        elif platform.fresh and not self.barred:
+            self._cycle(frozenset(platform.fresh))
+        platform.fresh.clear()
+        platform.dirty = False
+
+    def _cycle(self, only: frozenset[str] | None) -> Session:
         """One scheduling cycle; what it booked becomes attempts."""
         platform = self.platform
-        platform.dirty = False
         began = time.thread_time()
-        session = run(Session(platform.world, self.clock(), self.policies))
+        session = run(Session(platform.world, self.clock(), self.policies, only))
         for booking in session.statement.commit():
             job = booking.job
             slots = platform.world.pool.slots(booking.placement, job.demand.tasks)
@@ -243,8 +264,8 @@ class Service:
             if before is None or before.limit != refusal.limit:
                 job = platform.world.jobs[name]
                 platform.note("refused", job, limit=refusal.limit, why=refusal.words())
-        platform.dirty = False
         self.cycle_s = time.thread_time() - began
+        return session
 
     def _commit(self) -> bool:
         platform = self.platform
@@ -273,13 +294,23 @@ class Service:
                 log.exception("the shared folder does not answer")
 
     def _reload(self) -> None:
-        time.sleep(0.2)
-        try:
-            self.platform.load()
-            self.recovery.forget()
-            healing.send_again(self.platform)
-        except Exception:
-            log.exception("the store does not answer")
+        """From the store again, as often as it takes; who asks meanwhile is told to try again."""
+        while not self.stopping.wait(0.2):
+            try:
+                self.store.claim()
+                self.platform.load()
+                self.recovery.forget()
+                healing.send_again(self.platform)
+                self.grown = -1
+                return
+            except Problem as problem:
+                log.error("cannot go on yet: %s", problem)  # noqa: TRY400 (the problem says it all)
+                refused: Problem = problem
+            except Exception as error:
+                log.exception("cannot go on yet")
+                refused = _unavailable(error)
+            for _, future in self._drain():
+                future.set_exception(refused)
 
     def _wake(self) -> None:
         with self.watchers_lock:

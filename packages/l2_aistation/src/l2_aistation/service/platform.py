@@ -54,6 +54,7 @@ class Platform:
     batch: Batch = field(default_factory=Batch)
     outbox: list[Command] = field(default_factory=list)
     dirty: bool = True
+    fresh: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     ports: Counter[int] = field(default_factory=Counter)
     next_port: int = 0
@@ -62,6 +63,7 @@ class Platform:
     def load(self) -> None:
         """Rebuilds everything from the store."""
         self.batch, self.outbox, self.dirty = Batch(), [], True
+        self.fresh.clear()
         self.warm.clear()
         self.refusals.clear()
         self.next_port = int(self.clock())  # not the ports that were used just before a restart
@@ -156,9 +158,10 @@ class Platform:
             job.cause = job.cause or str(to)
             self.world.jobs.pop(job.id, None)
             self.refusals.pop(job.id, None)
+        elif to is JobState.QUEUED:
+            self.fresh.add(job.id)
         self.batch.touch(job)
         self.note("state", job, **{"from": str(before), "on": str(event), "to": str(to)}, **body)
-        self.dirty = True
 
     def move_attempt(self, attempt: Attempt, event: AttemptEvent) -> None:
         """An attempt's transition, written."""

@@ -13,7 +13,7 @@ from l2_aistation._kit.documents import Producer, Reference
 from l2_aistation._kit.problems import NotFound
 from l2_aistation._kit.tokens import Principal
 from l2_aistation.core.attempt import Attempt
-from l2_aistation.core.explain import Explanation, explain
+from l2_aistation.core.explain import Explanation, explain, misfit
 from l2_aistation.core.pool import bit_places
 from l2_aistation.core.states import JobState
 from l2_aistation.core.world import Amount, Job
@@ -210,7 +210,10 @@ def explain_job(platform: Platform, who: Principal, name: str) -> dict[str, Any]
         why = (attempt.why if attempt else "") or job.why
         words = f"the job is {job.state}" + (f": {why}" if why else "")
         return {"job": name, "state": str(job.state), "words": words, "limit": None}
-    answer = explain(platform.world, job, platform.refusals.get(name), platform.clock())
+    refusal = platform.refusals.get(name)
+    if refusal is not None and refusal.limit not in ("queue cap", "order"):
+        refusal = misfit(platform.world, job.demand)  # the amounts of this moment
+    answer = explain(platform.world, job, refusal, platform.clock())
     return _explanation(who, job, answer)
 
 

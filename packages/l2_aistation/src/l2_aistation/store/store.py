@@ -5,15 +5,16 @@ A `Batch` collects what one pass of the loop changed; `commit` writes it in one 
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, func, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from l2_aistation._kit.database import open_database
-from l2_aistation._kit.problems import Unavailable
+from l2_aistation._kit.problems import Conflict, Unavailable
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.pool import ClusterFacts
 from l2_aistation.core.states import FINAL, AttemptState
@@ -24,6 +25,8 @@ from .batch import Batch, write
 from .rows import attempt_of, facts_of
 
 Row = Mapping[str, Any]
+CLAIM = 7120132
+"""The number of PostgreSQL's advisory lock."""
 
 
 class Store:
@@ -32,9 +35,45 @@ class Store:
     def __init__(self, url: str) -> None:
         self.engine = open_database(url, package="l2_aistation", prefix="l2")
         self.readers = _read_engine(self.engine)
+        self.claimed: Any = None
+
+    def claim(self) -> None:
+        """Makes this the only scheduler of the database until `close`; `Conflict` where there is one.
+
+        SQLite's file is claimed by a lock beside it, PostgreSQL by an advisory lock of a session: after
+        a lost connection it is claimed again.
+        """
+        taken = Conflict(
+            "another aistation schedules from this database", do="stop it, or give this one another database"
+        )
+        if self.engine.dialect.name == "sqlite" and self.claimed is None:
+            self.claimed = open(f"{self.engine.url.database}.lock", "a", encoding="utf-8")  # noqa: SIM115
+            try:
+                fcntl.flock(self.claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise taken from error
+        elif self.engine.dialect.name == "postgresql":
+            try:
+                if self.claimed is not None:
+                    self.claimed.exec_driver_sql("SELECT 1")
+                    return
+            except SQLAlchemyError:
+                self.claimed.close()
+                self.claimed = None
+            self.claimed = self._session()
+            if not self.claimed.exec_driver_sql(f"SELECT pg_try_advisory_lock({CLAIM})").scalar():
+                raise taken
+
+    def _session(self) -> Connection:
+        try:
+            return self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        except DBAPIError as error:
+            raise _silent(error) from error
 
     def close(self) -> None:
         """Closes the connections."""
+        if self.claimed is not None:
+            self.claimed.close()
         self.engine.dispose()
         if self.readers is not self.engine:
             self.readers.dispose()
@@ -45,9 +84,7 @@ class Store:
             with self.engine.begin() as connection:
                 write(connection, batch)
         except DBAPIError as error:
-            raise Unavailable(
-                f"the database does not answer: {error.orig}", do="look at the database"
-            ) from error
+            raise _silent(error) from error
         for job in batch.jobs.values():
             job.version += 1
         for attempt in batch.attempts.values():
@@ -175,13 +212,15 @@ class Store:
             with self.readers.connect() as connection:
                 return [dict(row) for row in connection.execute(query).mappings()]
         except DBAPIError as error:
-            raise Unavailable(
-                f"the database does not answer: {error.orig}", do="look at the database"
-            ) from error
+            raise _silent(error) from error
 
     def _one(self, query: Any) -> Row | None:
         rows = self._all(query.limit(1))
         return rows[0] if rows else None
+
+
+def _silent(error: DBAPIError) -> Unavailable:
+    return Unavailable("the database does not answer", why=str(error.orig), do="look at the database")
 
 
 def _read_engine(engine: Engine) -> Engine:

@@ -53,19 +53,19 @@ def page(request: Request, template: str, **context: Any) -> HTMLResponse:
 
 
 @router.get("/", response_class=HTMLResponse)
-async def pool_page(request: Request, who: Caller, service: Platform) -> HTMLResponse:
-    """The pool map."""
-    return page(request, "pool.html", **await _pool(who, service))
+def pool_page(request: Request, who: Caller, service: Platform) -> HTMLResponse:
+    """The pool map (a thread's work: a thousand nodes take a while to draw)."""
+    return page(request, "pool.html", **_pool(who, service))
 
 
 @router.get("/fragments/pool", response_class=HTMLResponse)
-async def pool_fragment(request: Request, who: Caller, service: Platform) -> HTMLResponse:
+def pool_fragment(request: Request, who: Caller, service: Platform) -> HTMLResponse:
     """The part of the pool map that changes."""
-    return page(request, "pool_map.html", **await _pool(who, service))
+    return page(request, "pool_map.html", **_pool(who, service))
 
 
-async def _pool(who: Caller, service: Platform) -> dict[str, Any]:
-    pool = await service.acall(lambda platform: views.pool_view(platform, who))
+def _pool(who: Caller, service: Platform) -> dict[str, Any]:
+    pool = service.call(lambda platform: views.pool_view(platform, who))
     queues = sorted({item["queue"] for node in pool["nodes"] for item in _holdings(node) if item["queue"]})
     colours = {name: number % COLOURS for number, name in enumerate(queues)}
     leaves: dict[tuple[str, str], list[dict[str, Any]]] = {}

@@ -44,7 +44,7 @@ class CordonReason(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field(default="", max_length=1000)
+    reason: str = Field(default="", max_length=1000, pattern=r"^[^\x00]*$")
 
 
 @router.post("/jobs", status_code=201, openapi_extra=_document(JobSpec.SCHEMA))
