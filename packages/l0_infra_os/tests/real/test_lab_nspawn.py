@@ -142,7 +142,10 @@ def test_power_off_through_redfish_ends_the_body(room: Room, four: tuple[Machine
     room.redfish.wait_for(machine, "Off")
     assert not Path(f"/proc/{pid}").exists()
     assert network.processes_in(room.lab.plan.netns(machine)) == []
-    assert room.ssh(machine, "true", check=False) == ""
+    address = room.orders.address(machine)
+    ping = subprocess.run(["ping", "-c", "1", "-W", "1", address], capture_output=True)
+    assert ping.returncode != 0, "a machine without power has no address"
+    assert cgroups.processes(room.lab.id, machine.name) == []
     room.start([machine])
     assert room.ssh(machine, "cat /root/kept") == "kept", "a disk outlives its power"
 
