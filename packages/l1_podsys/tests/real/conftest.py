@@ -165,6 +165,10 @@ class Hosts:
         ]
         return call("ssh", *options, f"root@{self.addresses[index]}", command, check=check)
 
+    def route(self, index: int, *words: str) -> None:
+        """Changes the routes of one host."""
+        call("ip", "-n", f"{self.name}-{index}", "route", *words)
+
     def _wait(self, address: str) -> None:
         index = self.addresses.index(address)
         end = time.monotonic() + 60

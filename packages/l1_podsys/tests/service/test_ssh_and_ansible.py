@@ -42,10 +42,15 @@ def test_no_value_is_a_template_for_ansible() -> None:
         {"all": {"hosts": {"n1": {"podsys": {"a": "{{ lookup('pipe', 'id') }}", "mode": "0644"}}}}}
     )
     assert '"a": !unsafe' in text.replace("a: !unsafe", '"a": !unsafe')
-    loader = type("Loader", (yaml.SafeLoader,), {})
-    loader.add_constructor("!unsafe", lambda _, node: ("literal", node.value))
-    values = yaml.load(text, Loader=loader)["all"]["hosts"]["n1"]["podsys"]
+    values = yaml.load(text, Loader=Loader)["all"]["hosts"]["n1"]["podsys"]
     assert values == {"a": ("literal", "{{ lookup('pipe', 'id') }}"), "mode": "0644"}
+
+
+class Loader(yaml.SafeLoader):
+    """Reads ansible's tag as (literal, text)."""
+
+
+Loader.add_constructor("!unsafe", lambda _, node: ("literal", node.value))
 
 
 def follow(*events: dict[str, Any], code: int = 0) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from l1_podsys._kit.problems import Problem
-from l1_podsys.core.acceptance import Measured, rounds
+from l1_podsys.core.acceptance import CHECKS, Measured, judge, rounds
 from l1_podsys.core.acceptance.verdicts import Value
 from l1_podsys.core.inventory import Host, Inventory
 from l1_podsys.core.planning import Profile
@@ -20,6 +20,8 @@ from .gathering import on_all
 
 T = TypeVar("T")
 CLOCK_ROUNDS = 8
+AGAIN = ("disk-write", "disk-fsync", "network-bandwidth", "network-latency")
+MOST_AGAIN = 8
 Say = Callable[[str], None]
 
 
@@ -59,7 +61,37 @@ class Verifier:
             for number, pairs in enumerate(plan, 1):
                 self.say(f"network, round {number} of {len(plan)}")
                 self._round(pairs, sessions)
+            self._second_look(sessions)
         return self.measured
+
+    def _second_look(self, sessions: dict[str, Session]) -> None:
+        """Measures again, alone, what stands out: a busy moment is no fault, and must not look like one."""
+        expect = self.profile.expect if self.profile else {}
+        odd: dict[tuple[str, str | None], None] = {}
+        for name in AGAIN:
+            for result in judge(name, self.measured.values.get(name, []), expect):
+                if result.verdict in ("warn", "fail") and result.value is not None:
+                    odd[str(result.node), result.peer] = None
+        for host, peer in list(odd)[:MOST_AGAIN]:
+            self.say(f"again: {host}{f' to {peer}' if peer else ''}")
+            if peer is None:
+                answer = self._try(host, "disk", lambda: sessions[host].ask({"do": "disk"}, 60))  # noqa: B023
+                names = {"disk-write": "write_mb_per_s", "disk-fsync": "fsync_ms"}
+            else:
+                answer = self._try(host, "network", lambda: self._pair(host, peer, sessions))  # noqa: B023
+                names = {"network-bandwidth": "gbit_per_s", "network-latency": "latency_us"}
+            if not isinstance(answer, Problem):
+                for name, field in names.items():
+                    self._better(name, host, peer, float(answer[field]))
+
+    def _better(self, name: str, host: str, peer: str | None, second: float) -> None:
+        """Keeps the better of two measurements, and says both."""
+        rows = self.measured.values[name]
+        for index, row in enumerate(rows):
+            if (row.node, row.peer) == (host, peer) and row.value is not None:
+                best = max(row.value, second) if CHECKS[name].more_is_better else min(row.value, second)
+                evidence = [*row.evidence, f"first {row.value:.4g}, again alone {second:.4g}"]
+                rows[index] = row._replace(value=best, evidence=evidence)
 
     def _host(self, host: str, session: Session) -> None:
         self._clock(host, session)
