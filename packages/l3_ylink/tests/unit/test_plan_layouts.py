@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.documents import ModelShape, ParallelPlan
@@ -85,6 +85,7 @@ def test_a_shape_that_does_not_come_out_even_is_refused(change: dict[str, int], 
     assert refused.value.field == field
 
 
+@settings(deadline=None)
 @given(
     data=st.integers(1, 64),
     a_rank=st.integers(1, 48),
@@ -107,6 +108,7 @@ def test_the_global_batch_holds_and_memory_stays_under_the_limit(
     assert limit is None or plan.memory_bytes_per_rank <= limit
 
 
+@settings(deadline=None)
 @given(data=st.integers(2, 64), stage=st.integers(1, 3))
 def test_a_higher_zero_stage_never_needs_more_memory(data: int, stage: int) -> None:
     def need(zero_stage: int) -> int:

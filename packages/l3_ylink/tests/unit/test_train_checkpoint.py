@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.trainkit.checkpoint import CheckpointStore
@@ -92,6 +92,7 @@ def test_a_run_with_other_inputs_is_refused(tmp_path: Path, name: str) -> None:
         store.newest({**RUN, name: "other"})
 
 
+@settings(deadline=None)
 @given(at=st.integers(0, 60), steps=st.integers(1, 4))
 def test_a_kill_between_any_two_changes_leaves_the_newest_sound_one(
     tmp_path_factory: pytest.TempPathFactory, at: int, steps: int

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from l3_ylink._kit.documents import Producer, digest_of_file
 from l3_ylink._kit.problems import BadInput
@@ -57,6 +57,7 @@ def write_manifest(folder: Path, shards: list[Shard], kind: str = "tokens") -> D
     return manifest
 
 
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=1, max_size=5).filter(lambda sizes: sum(sizes) >= 20),
     sequence=st.integers(1, 9),
@@ -73,6 +74,7 @@ def test_an_epoch_reads_every_sample_once_and_targets_follow_inputs(
     assert sorted(again[:, 0]) == sorted(rows[:, 0])
 
 
+@settings(deadline=None)
 @given(ranks=st.sampled_from([1, 2, 4, 8]), accumulated=st.sampled_from([1, 2, 4]), stop=st.integers(0, 6))
 def test_any_world_and_any_interruption_read_the_same_samples(
     ranks: int, accumulated: int, stop: int

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from l3_ylink._kit.files import atomic_write
-from l3_ylink._kit.problems import BadInput, Conflict, NotFound
+from l3_ylink._kit.problems import BadInput, Conflict, Failed, NotFound
 
 RUN = "run.json"
 RUNNING, COMPLETED, FAILED, CANCELLED, INTERRUPTED = (
@@ -58,7 +58,12 @@ class Run:
 
     def write(self) -> Run:
         """Saves `run.json`."""
-        atomic_write(Path(self.folder) / RUN, json.dumps(asdict(self), indent=1))
+        try:
+            atomic_write(Path(self.folder) / RUN, json.dumps(asdict(self), indent=1))
+        except OSError as error:
+            raise Failed(
+                f"{self.folder}/{RUN} cannot be written: {error.strerror}", do="make room"
+            ) from error
         return self
 
 

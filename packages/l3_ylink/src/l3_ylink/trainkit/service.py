@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -184,11 +185,11 @@ def carry_out(
             handle = place.run(replace(request, key=f"{run.id}-{run.attempt}"))
         run = replace(run, job=handle.id).write()
     except BaseException as problem:
-        run.ended(runs.FAILED, why=str(problem)).write()
+        _note(run.ended(runs.FAILED, why=str(problem)))
         raise
     outcome = _wait(run, handle, steps, on_step)
     if not outcome.completed:
-        run.ended(runs.CANCELLED if outcome.state == "cancelled" else runs.FAILED, why=outcome.why).write()
+        _note(run.ended(runs.CANCELLED if outcome.state == "cancelled" else runs.FAILED, why=outcome.why))
         kind = BadInput if outcome.exit_code == BadInput.exit_code else Failed
         raise kind(
             f"{request.name} {outcome.state}: {outcome.why or 'no reason given'}",
@@ -210,9 +211,15 @@ def _wait(run: runs.Run, handle: JobHandle, steps: StepReader, on_step: OnStep |
         raise  # the job may well go on: the run is interrupted, and the same call finds it again
     except BaseException as problem:
         handle.cancel()
-        run.ended(runs.CANCELLED, why=str(problem) or type(problem).__name__).write()
+        _note(run.ended(runs.CANCELLED, why=str(problem) or type(problem).__name__))
         raise
     return outcome
+
+
+def _note(run: runs.Run) -> None:
+    """Saves how a run ended; where even that cannot be written, it will be found interrupted."""
+    with contextlib.suppress(Failed):
+        run.write()
 
 
 def training(

@@ -27,7 +27,7 @@ from l3_ylink.documents import DatasetManifest, ModelManifest
 from l3_ylink.models.manifest import read_model
 from l3_ylink.trainkit.checkpoint.store import CheckpointStore, is_about_writing, save_failed, seal
 from l3_ylink.trainkit.environment import Rank, checkpoint_folder, in_shared
-from l3_ylink.trainkit.program import RESULT, StepLog, reporter_of_platform, run_program
+from l3_ylink.trainkit.program import RESULT, StepLog, read_steps, reporter_of_platform, run_program
 from l3_ylink.trainkit.tokens import shuffled
 
 from .rows import Row, encode_all, read_instructions
@@ -74,22 +74,21 @@ def main() -> None:
         before = evaluate(model, held_out, args.batch, tokenizer.pad_token_id)
     else:
         log.resumed(step)
-    seconds: list[float] = []
 
     while step < args.steps:
         began = time.monotonic()
         set_learning_rate(optimizer, args, step)
         loss = train_step(model, optimizer, batch_of(rows, step, args), tokenizer.pad_token_id)
         step += 1
-        seconds.append(time.monotonic() - began)
-        log.step(step, loss=loss, seconds=seconds[-1], samples=args.batch)
+        log.step(step, loss=loss, seconds=time.monotonic() - began, samples=args.batch)
         if step % args.checkpoint_every == 0 or step == args.steps:
             save(model, optimizer, inputs, step, before)
             log.checkpoint(step)
 
     after = evaluate(model, held_out, args.batch, tokenizer.pad_token_id)
     metrics = {"held_out_loss_before": before, "held_out_loss_after": after, "rows_too_long": too_long}
-    export(model, inputs, metrics | {"step_s": statistics.median(seconds or [0.0])})
+    step_s = statistics.median(row["seconds"] for row in read_steps(inputs.out))
+    export(model, inputs, metrics | {"step_s": step_s})
 
 
 def read_inputs() -> Inputs:
@@ -268,6 +267,7 @@ def save(model: Any, optimizer: Any, inputs: Inputs, step: int, before: float) -
     except (OSError, RuntimeError) as error:
         if not is_about_writing(error):
             raise
+        inputs.store.abandon(step)
         raise save_failed(error, inputs.store.folder, step) from error
 
 

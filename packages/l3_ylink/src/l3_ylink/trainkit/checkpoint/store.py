@@ -68,6 +68,10 @@ class CheckpointStore:
         self._remove_old(step)
         return Checkpoint(final, step, notes)
 
+    def abandon(self, step: int) -> None:
+        """Removes what was written since `begin`: on a full disk it is what is in the way."""
+        shutil.rmtree(self.partial(step), ignore_errors=True)
+
     def newest(self, identity: dict[str, Any]) -> Checkpoint | None:
         """The newest sound checkpoint; None when there was never one.
 

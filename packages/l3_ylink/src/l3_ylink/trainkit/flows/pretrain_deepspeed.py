@@ -25,7 +25,7 @@ from l3_ylink.documents import DatasetManifest, ParallelPlan
 from l3_ylink.trainkit.checkpoint.store import CheckpointStore, is_about_writing, save_failed, seal
 from l3_ylink.trainkit.environment import Rank, checkpoint_folder, in_shared
 from l3_ylink.trainkit.planning import hardware_flops, mfu, wanted_world
-from l3_ylink.trainkit.program import RESULT, StepLog, reporter_of_platform, run_program
+from l3_ylink.trainkit.program import RESULT, StepLog, read_steps, reporter_of_platform, run_program
 from l3_ylink.trainkit.tokens import TokenDataset, open_dataset, position_of, read_manifest, tokenizer_file
 
 WARM_UP = 0.05
@@ -62,23 +62,21 @@ def main() -> None:
     if log is not None and step:
         log.resumed(step)
     peak = measured_peak_flops()
-    seconds: list[float] = []
 
     while step < inputs.plan.steps:
         began = time.monotonic()
         set_learning_rate(engine, inputs.plan, step)
         loss = train_step(engine, inputs, step)
         step += 1
-        seconds.append(time.monotonic() - began)
         if log is not None:
-            log.step(step, loss=loss, seconds=seconds[-1], samples=inputs.plan.global_batch)
+            log.step(step, loss=loss, seconds=time.monotonic() - began, samples=inputs.plan.global_batch)
         if step % inputs.every == 0 or step == inputs.plan.steps:
             save(engine, inputs, step)
             if log is not None:
                 log.checkpoint(step)
 
     if inputs.rank.is_first:
-        export(engine, inputs, statistics.median(seconds[1:] or seconds or [0.0]), peak)
+        export(engine, inputs, peak)
     finish()
 
 
@@ -272,6 +270,7 @@ def save(engine: Any, inputs: Inputs, step: int) -> None:
     except (OSError, RuntimeError) as error:
         if not is_about_writing(error):
             raise
+        store.abandon(step)
         raise save_failed(error, store.folder, step) from error
 
 
@@ -299,21 +298,22 @@ def measured_peak_flops(size: int = 512) -> float:
     return float(rate)
 
 
-def export(engine: Any, inputs: Inputs, step_s: float, peak_flops: float) -> None:
+def export(engine: Any, inputs: Inputs, peak_flops: float) -> None:
     """Writes the model as a Hugging Face folder, then `result.json`: its presence means done."""
     from .export import write_model
 
     plan = inputs.plan
     tokenizer = tokenizer_file(inputs.data_path, inputs.manifest)
     write_model(engine.module, plan, inputs.out / "model", tokenizer)
-    metrics = {"step_s": step_s, "peak_flops": peak_flops}
-    if step_s:
-        hardware = hardware_flops(plan.shape, plan.global_batch, plan.recompute)
-        metrics |= {
-            "mfu": mfu(plan.flops_per_step, step_s, peak_flops),
-            "hfu": mfu(hardware, step_s, peak_flops),
-            "tokens_per_s": plan.global_batch * plan.shape.sequence / step_s,
-        }
+    step_s = statistics.median(row["seconds"] for row in read_steps(inputs.out))
+    hardware = hardware_flops(plan.shape, plan.global_batch, plan.recompute)
+    metrics = {
+        "step_s": step_s,
+        "tokens_per_s": plan.global_batch * plan.shape.sequence / step_s,
+        "peak_flops": peak_flops,
+        "mfu": mfu(plan.flops_per_step, step_s, peak_flops),
+        "hfu": mfu(hardware, step_s, peak_flops),
+    }
     result = {"steps": plan.steps, "samples": plan.steps * plan.global_batch, "metrics": metrics}
     atomic_write(inputs.out / RESULT, json.dumps(result | inputs.identity(), indent=1))
 
