@@ -1,0 +1,177 @@
+"""Commands about jobs: submit, watch, explain, act, look."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from l2_aistation._kit.command_line import out, show, show_json
+from l2_aistation._kit.problems import BadInput, Failed
+from l2_aistation.client import Aistation
+
+from .common import AsJson, JobId, Url, app, client
+
+JOB_COLUMNS = ("id", "name", "tenant", "queue", "priority", "state", "attempt", "cause", "submitted_at")
+
+
+@app.command()
+def submit(
+    spec: Annotated[Path, typer.Argument(help="a job-spec, YAML or JSON; - reads standard input")],
+    tenant: Annotated[str | None, typer.Option(help="the tenant to submit for (operators only)")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="watch the job until it is over")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job."""
+    with client(url) as aistation:
+        answer = aistation.submit(read_spec(spec), tenant=tenant)
+        if as_json:
+            show_json(answer)
+        else:
+            print(answer["id"])
+        if wait:
+            _follow(aistation, answer["id"], as_json=as_json)
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """A spec from YAML or JSON (which is YAML too)."""
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
+        value = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot be read: {error}", field=str(path)) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadInput(f"is neither YAML nor JSON: {error}", field=str(path)) from error
+    if not isinstance(value, dict):
+        raise BadInput("is no mapping", field=str(path), do="see `aistation schema job-spec`")
+    return value
+
+
+def _follow(aistation: Aistation, job: str, *, as_json: bool) -> None:
+    for event in aistation.watch(job):
+        _print_event(event, as_json=as_json)
+    state = aistation.job(job)
+    if state["state"] != "completed":
+        raise Failed(f"job {job} {state['state']}", why=state["why"] or state["cause"] or "")
+
+
+def _print_event(event: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(event, ensure_ascii=False), flush=True)
+        return
+    rest = {
+        name: value
+        for name, value in event.items()
+        if name not in ("id", "event", "at", "job", "slots", "digest") and value not in (None, "", [], {})
+    }
+    words = " ".join(f"{name}={value}" for name, value in rest.items())
+    out.print(f"{event.get('at', '')}  {event['event']:<10} {words}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def jobs(
+    state: Annotated[str | None, typer.Option(help="only jobs in this state")] = None,
+    queue: Annotated[str | None, typer.Option(help="only jobs of this queue")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="at most so many")] = 100,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    with client(url) as aistation:
+        show(aistation.jobs(state=state, queue=queue, limit=limit), JOB_COLUMNS, as_json=as_json)
+
+
+@app.command()
+def job(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
+    """Show a job with its attempts and faults."""
+    with client(url) as aistation:
+        view = aistation.job(job)
+    if as_json:
+        show_json(view)
+        return
+    for name in (*JOB_COLUMNS, "started_at", "ended_at", "why"):
+        out.print(f"{name.replace('_', ' '):<13} {view[name] if view[name] not in (None, '') else '-'}")
+    attempts = [
+        {**attempt, "nodes": list(dict.fromkeys(place["node"] for place in attempt["placement"]))}
+        for attempt in view["attempts"]
+    ]
+    columns = ("number", "state", "nodes", "cause", "first_step", "last_step", "resumed_from", "lost_steps")
+    show(attempts, columns, as_json=False, title="attempts")
+    if view["faults"]:
+        columns = ("attempt", "at", "label", "category", "node", "rank", "action", "confidence")
+        show(view["faults"], columns, as_json=False, title="faults")
+
+
+@app.command()
+def explain(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
+    """Say why a job waits: which limit, how much it needs, how much is free, who holds it."""
+    with client(url) as aistation:
+        answer = aistation.explain(job)
+    if as_json:
+        show_json(answer)
+        return
+    out.print(answer["words"], markup=False, soft_wrap=True)
+    if answer.get("ahead"):
+        out.print(f"{answer['ahead']} jobs of its queue are ahead of it")
+    if answer.get("start_by"):
+        out.print(f"by the time limits of others it can start by {answer['start_by']}")
+    if answer.get("holders"):
+        show(answer["holders"], ("job", "tenant", "amount", "unit", "until"), as_json=False, title="held by")
+
+
+def _verb(verb: str, help_text: str) -> None:
+    def command(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
+        with client(url) as aistation:
+            answer = getattr(aistation, verb)(job)
+        if as_json:
+            show_json(answer)
+        else:
+            out.print(f"{answer['id']} is {answer['state']}")
+
+    app.command(verb, help=help_text)(command)
+
+
+_verb("cancel", "End a job for good.")
+_verb("suspend", "Take a job off its nodes until it is released.")
+_verb("release", "Let a suspended job wait for a place again.")
+_verb("requeue", "Take a job off its nodes and let it wait for others.")
+
+
+@app.command()
+def watch(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
+    """Print a job's events as they happen, until it is over (exit code 1 unless it completed)."""
+    with client(url) as aistation:
+        _follow(aistation, job, as_json=as_json)
+
+
+@app.command("logs")
+def show_logs(
+    job: JobId,
+    rank: Annotated[int, typer.Option(min=0, help="the rank")] = 0,
+    attempt: Annotated[int | None, typer.Option(min=1, help="the attempt; the newest by default")] = None,
+    lines: Annotated[int, typer.Option(min=1, max=100_000, help="so many lines from the end")] = 1000,
+    url: Url = None,
+) -> None:
+    """Print the end of what a rank wrote."""
+    with client(url) as aistation:
+        sys.stdout.write(aistation.logs(job, rank=rank, attempt=attempt, lines=lines))
+
+
+@app.command()
+def record(
+    job: JobId,
+    to: Annotated[Path | None, typer.Option("--out", help="write the document to this file")] = None,
+    url: Url = None,
+) -> None:
+    """Write the job-record/v1 of a job."""
+    with client(url) as aistation:
+        document = aistation.record(job)
+    if to is None:
+        show_json(document.as_json())
+    else:
+        out.print(f"{to} {document.write(to)}", soft_wrap=True)
