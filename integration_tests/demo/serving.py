@@ -12,7 +12,10 @@ from integration_tests.demo.stage import ROOT, TENANT, Demo
 
 SUITE = ROOT / "integration_tests" / "demo" / "suite.yaml"
 RULE = ">= baseline and p < 0.05"
-QUESTION = "Xid 79: GPU has fallen off the bus on node r12n3. What do we do with it?"
+QUESTION = (
+    "Log: r12n3 reports Xid 79, GPU 5 has fallen off the bus\n"
+    "Which action fits: restart, replace, reset, fix or watch?"
+)
 
 
 def evaluate(demo: Demo, mmodel: Mmodel, base: Path, adapter: Path) -> EvalReport:
