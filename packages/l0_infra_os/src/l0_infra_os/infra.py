@@ -6,8 +6,9 @@ import contextlib
 import getpass
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from . import __version__
 from ._kit.problems import BadInput, Failed, Problem
@@ -19,7 +20,9 @@ from .service.enrolment import Declared, Enrolled
 from .service.site import Site, open_site
 from .service.views import LeaseView, NodeView
 from .settings import Settings
-from .web.serving import Serving, reserve_boot
+
+if TYPE_CHECKING:
+    from .web.serving import Serving
 
 Progress = Callable[[list[NodeView]], None]
 POLL_S = 0.2
@@ -40,7 +43,6 @@ class InfraOs:
         self.settings = settings or Settings.load()
         self.actor = actor or f"local:{getpass.getuser()}"
         self.site: Site = open_site(self.settings, **parts)
-        self._serving = Serving(self.site)
 
     def __enter__(self) -> Self:
         return self
@@ -50,8 +52,16 @@ class InfraOs:
 
     def close(self) -> None:
         """Stops serving and ends all sessions; what is in flight goes on with the next process."""
-        self._serving.stop()
+        if "_serving" in self.__dict__:
+            self._serving.stop()
         self.site.close()
+
+    @cached_property
+    def _serving(self) -> Serving:
+        """The web server is loaded by what needs it: commands that only look start faster."""
+        from .web.serving import Serving
+
+        return Serving(self.site)
 
     @property
     def fabric(self) -> Fabric:
@@ -99,7 +109,7 @@ class InfraOs:
             self.site, addresses, credentials, actor=self.actor, declared=declared, tick=tick
         )
         with contextlib.suppress(Problem):  # without a fabric yet: done when serving starts
-            reserve_boot(self.site)
+            self._serving.reserve_boot()
         return done
 
     def inspect(

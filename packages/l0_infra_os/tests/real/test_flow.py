@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from l0_infra_os.api import Lab
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 TOOLS = ("systemd-nspawn", "ip", "nft", "ssh", "ssh-keygen", "mmdebstrap")
@@ -44,11 +45,14 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OGAI_HOME", str(home))
         patch.setenv("OGAI_L0_PROVISIONING_PORT", "8479")
-        run("lab", "up", "--machines", "5", "--storage", home / "storage")
+        lab = Lab(home / "l0" / "lab")
+        lab.up(
+            machines=5, storage=home / "storage", attached=True
+        )  # gone with this process, whatever happens
         try:
-            endpoints = [row["bmc"] for row in answer("lab", "status")]
-            password = home / "l0" / "lab" / "password"
-            run("enroll", *endpoints, "--username", "admin", "--password-file", password)
+            password = home / "password"
+            password.write_text(lab.password)
+            run("enroll", *lab.endpoints, "--username", lab.username, "--password-file", password)
             run("inspect")
             run("image", "build")
             run("tenant", "add", "red", "--quota", "3")
@@ -56,7 +60,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / "key"], check=True)
             yield home
         finally:
-            run("lab", "down")
+            lab.down()
 
 
 def provision(room: Path, tenant: str, nodes: int) -> tuple[str, list[dict[str, Any]]]:

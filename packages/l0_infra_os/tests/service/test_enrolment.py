@@ -101,4 +101,5 @@ def test_a_forgotten_node_and_its_password_are_gone(enrolled: InfraOs) -> None:
     address = enrolled.nodes()[0].bmc
     enrolled.forget("m1")
     assert [node.id for node in enrolled.nodes()] == ["m2", "m3", "m4"]
+    assert address is not None
     assert address not in enrolled.settings.credentials_file.read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -167,7 +166,7 @@ def test_enrolment_over_rest_names_the_duplicate(app: FastAPI, tokens: dict[str,
 
 
 @pytest.fixture
-def browser(app: FastAPI, tokens: dict[str, str]) -> Iterator[TestClient]:
+def browser(app: FastAPI, tokens: dict[str, str]) -> TestClient:
     client = TestClient(app, headers={"accept": "text/html"})
     assert client.post("/login", data={"token": tokens["operator"]}).status_code == 200
     return client

@@ -36,7 +36,7 @@ def test_tenant_ports_are_connected_in_three_states_only(state: NodeState) -> No
 
 
 def test_tenants_share_no_segment_and_no_number() -> None:
-    segments = [tenant.of(kind) for tenant in (RED, BLUE) for kind in ("compute", "storage")]  # type: ignore[arg-type]
+    segments = [tenant.of(kind) for tenant in (RED, BLUE) for kind in ("compute", "storage")]
     assert len({segment.number for segment in segments}) == 4
     assert len({segment.name for segment in segments}) == 4
 

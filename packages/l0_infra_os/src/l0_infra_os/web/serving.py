@@ -68,6 +68,22 @@ class Serving:
                 self._parts = None
             self._drop_lock()
 
+    def reserve_boot(self) -> None:
+        """Tells network boot which machines it answers, with the addresses of the plan."""
+        site = self.site
+        controller, port = site.fabric.management.controller, site.settings.provisioning_port
+        with site.store.begin() as tx:
+            hosts = [
+                BootHost(
+                    nic.mac, site.addresses.address("management", node.number).partition("/")[0], node.id
+                )
+                for node in tx.nodes()
+                for nic in node.ports
+                if nic.kind == "management"
+            ]
+        with contextlib.suppress(Unavailable):  # bodies without network boot need none
+            site.boot.reserve(hosts, boot_url=site.boot_url or f"http://{controller}:{port}/boot")
+
     def _start(self) -> tuple[Reconciler, HttpThread]:
         host, port = self.site.fabric.management.controller, self.site.settings.provisioning_port
         http = HttpThread(create_provisioning_app(self.site), host, port)
@@ -76,7 +92,7 @@ class Serving:
         lab = self.site.settings.lab_folder
         if lab.is_dir():
             atomic_write(lab / "boot-url", self.site.boot_url + "\n")
-        reserve_boot(self.site)
+        self.reserve_boot()
         reconciler = Reconciler(self.site)
         reconciler.start()
         return reconciler, http
@@ -97,22 +113,6 @@ class Serving:
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
-
-
-def reserve_boot(site: Site) -> None:
-    """Tells network boot which machines it answers, with the addresses of the plan."""
-    url = site.boot_url or (
-        f"http://{site.fabric.management.controller}:{site.settings.provisioning_port}/boot"
-    )
-    with site.store.begin() as tx:
-        hosts = [
-            BootHost(port.mac, site.addresses.address("management", node.number).partition("/")[0], node.id)
-            for node in tx.nodes()
-            for port in node.ports
-            if port.kind == "management"
-        ]
-    with contextlib.suppress(Unavailable):  # bodies without network boot need none
-        site.boot.reserve(hosts, boot_url=url)
 
 
 class HttpThread:
