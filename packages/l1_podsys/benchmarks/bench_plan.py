@@ -30,7 +30,6 @@ HOSTS = int(os.environ.get("PODSYS_BENCH_HOSTS", "4"))
 ROUNDS = 3
 BAR = 10.0
 
-UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 PROFILE = {
     "name": "bench",
     "os": {

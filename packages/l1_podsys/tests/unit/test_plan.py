@@ -259,3 +259,10 @@ def test_a_profile_cannot_smuggle(change: dict[str, Any], says: str) -> None:
 
 def test_a_host_without_facts_has_no_roles() -> None:
     assert HostPlan(id="n", hostname="n", error="no route").roles() == []
+
+
+@pytest.mark.parametrize("name", ["ssh", "sshd", "systemd-timesyncd", "dbus"])
+def test_a_service_never_takes_the_place_of_the_systems(name: str) -> None:
+    service = {"name": name, "wheel": "w.whl", "python": "/p", "command": ["x"]}
+    with pytest.raises(ValueError, match="operating system"):
+        Profile.model_validate({"name": "p", "python_services": [service]})

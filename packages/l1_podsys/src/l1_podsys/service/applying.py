@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from .gathering import on_all
 from .planning import Compared, Wanted, compare
 
 UPLOADS = "/var/lib/podsys/uploads"
+SETTLE_S = 1.0
+"""How long a service is given to show that it cannot run, before its state is asked."""
+
 Watch = Callable[[str, str, str, str], None]
 """host, role, event, detail"""
 
@@ -79,7 +83,7 @@ class Applier:
         work = self._send(todo, before.facts)
         if work:
             self._executor().apply(work, self._event)
-            self._prove({item.host for item in work})
+            self._prove(work)
         bad = sorted({host for (host, _), state in self.states.items() if state is PairState.FAILED})
         self.run.append("end", detail="failed" if bad or self.plan.unreachable else "done")
 
@@ -147,21 +151,24 @@ class Applier:
             forks=self.settings.forks,
         )
 
-    def _prove(self, hosts: set[str]) -> None:
-        """Asks the hosts again: a pair is proved when no difference is left."""
-        some = {host: desired for host, desired in self.wanted.desired.items() if host in hosts}
+    def _prove(self, work: list[Work]) -> None:
+        """Asks the hosts again: a pair is proved when no difference is left and no service has died since."""
+        restarted = {item.host: started_units(item) for item in work}
+        if any(restarted.values()):
+            time.sleep(SETTLE_S)
+        some = {host: desired for host, desired in self.wanted.desired.items() if host in restarted}
         after = compare(only(self.wanted, some), self.transport, self.settings)
         for host in after.hosts:
-            left = {change.role: change for change in reversed(host.changes)}
+            left = {change.role: still_differs(change) for change in reversed(host.changes)}
+            for unit, role in restarted[host.id].items():
+                died = times_died(after.facts.get(host.id), unit)
+                if died:
+                    left.setdefault(role, f"unit {unit} has died {died} times since its start")
             for (name, role), state in list(self.states.items()):
                 if name != host.id or state is not PairState.APPLIED:
                     continue
-                if host.error is not None:
-                    self._event(name, role, "fail", host.error)
-                elif role in left:
-                    self._event(name, role, "fail", still_differs(left[role]))
-                else:
-                    self._event(name, role, "prove")
+                problem = host.error or left.get(role)
+                self._event(name, role, "fail" if problem else "prove", problem or "")
 
 
 def only(wanted: Wanted, desired: dict[str, Any]) -> Wanted:
@@ -171,6 +178,17 @@ def only(wanted: Wanted, desired: dict[str, Any]) -> Wanted:
     return Wanted(
         inventory, wanted.profile, wanted.base, wanted.sources, wanted.uploads, desired, wanted.profile_file
     )
+
+
+def times_died(facts: Facts | None, unit: str) -> int:
+    """How often systemd has restarted a unit by itself since it was started."""
+    state = facts.answers.units.get(unit) if facts else None
+    return (state.restarts or 0) if state else 0
+
+
+def started_units(work: Work) -> dict[str, str]:
+    """The units that the work of a host has started, with their role."""
+    return {unit: role for role, values in work.roles.items() for unit in values.get("restart", [])}
 
 
 def still_differs(change: Change) -> str:

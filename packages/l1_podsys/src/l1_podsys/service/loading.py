@@ -8,7 +8,7 @@ from pathlib import Path
 from l1_podsys._kit.documents import digest_of_file
 from l1_podsys._kit.problems import BadInput
 from l1_podsys.backends.bundle import open_bundle
-from l1_podsys.core.inventory import Inventory, parse
+from l1_podsys.core.inventory import Inventory, Ssh, parse
 from l1_podsys.core.inventory.reading import parse_as
 from l1_podsys.core.planning import Profile, Sources
 from l1_podsys.core.planning.resources import Deb
@@ -26,8 +26,17 @@ def read_text(path: Path) -> str:
 
 
 def load_inventory(path: Path) -> Inventory:
-    """The inventory of a file, linted."""
-    return parse(read_text(path), where=str(path))
+    """The inventory of a file, linted; relative paths of keys start at the file's folder."""
+    inventory = parse(read_text(path), where=str(path))
+
+    def absolute(ssh: Ssh) -> Ssh:
+        key = path.resolve().parent / Path(ssh.key).expanduser() if ssh.key else None
+        return ssh.model_copy(update={"key": str(key) if key else None})
+
+    hosts = [
+        host.model_copy(update={"ssh": absolute(host.ssh)}) if host.ssh else host for host in inventory.hosts
+    ]
+    return inventory.model_copy(update={"ssh": absolute(inventory.ssh), "hosts": hosts})
 
 
 def load_profile(name: str | None, base: Path) -> tuple[Profile, Path, Path | None]:

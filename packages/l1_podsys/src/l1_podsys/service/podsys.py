@@ -54,8 +54,8 @@ class Podsys:
     def save(self, text: str) -> Inventory:
         """Keeps an inventory given as YAML text, after checking it and the profile that it names."""
         read = parse(text)
-        load_profile(read.profile, Path.cwd())
-        self.state.cluster(read.cluster).save_inventory(read)
+        _, _, file = load_profile(read.profile, Path.cwd())
+        self.state.cluster(read.cluster).save_inventory(_kept(read, file))
         return read
 
     # ---- plan and apply
@@ -75,7 +75,7 @@ class Podsys:
         with self._transport(read) as transport:
             compared = compare(wanted, transport, self.settings, say)
         plan = plan_of(wanted, compared, file)
-        cluster.save_inventory(read)
+        cluster.save_inventory(_kept(read, wanted.profile_file))
         cluster.save_plan(plan)
         return plan
 
@@ -124,7 +124,7 @@ class Podsys:
         wanted = wanted_of(read, base or (file.resolve().parent if file else Path.cwd()), cluster)
         with self._transport(read) as transport:
             report = self._verify(wanted, transport, say)
-        cluster.save_inventory(read)
+        cluster.save_inventory(_kept(read, wanted.profile_file))
         cluster.save_report(report)
         return report
 
@@ -205,6 +205,11 @@ class Podsys:
             yield transport
         finally:
             transport.close()
+
+
+def _kept(inventory: Inventory, profile_file: Path | None) -> Inventory:
+    """The inventory as it is kept: its profile is found from anywhere."""
+    return inventory.model_copy(update={"profile": str(profile_file)}) if profile_file else inventory
 
 
 def _as_planned(plan: Plan, compared: Any) -> Any:

@@ -16,6 +16,19 @@ OneLine = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f\x7f]*$")]
 
 
+SYSTEM_UNITS = (
+    "ssh",
+    "sshd",
+    "cron",
+    "chrony",
+    "chronyd",
+    "networking",
+    "NetworkManager",
+    "docker",
+    "containerd",
+)
+
+
 class Limit(Part):
     """One line of limits.conf(5)."""
 
@@ -91,6 +104,13 @@ class PythonService(Part):
     secrets: dict[Variable, str] = Field(default_factory=dict, description="variable: file on the controller")
     user: UserName = "root"
     restart_s: float = Field(default=1.0, ge=0.1, le=600)
+
+    @field_validator("name")
+    @classmethod
+    def _not_the_systems(cls, value: str) -> str:
+        if value in SYSTEM_UNITS or value.startswith(("systemd-", "dbus", "getty")):
+            raise ValueError(f"{value!r} is a unit of the operating system; give the service another name")
+        return value
 
 
 class Floor(Part):
