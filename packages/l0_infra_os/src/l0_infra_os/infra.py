@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from . import __version__
 from ._kit.problems import BadInput, Failed, Problem
 from .core.lifecycle import IN_FLIGHT
 from .documents import NodeInventory
@@ -20,6 +19,7 @@ from .service.enrolment import Declared, Enrolled
 from .service.site import Site, open_site
 from .service.views import LeaseView, NodeView
 from .settings import Settings
+from .version import __version__
 
 if TYPE_CHECKING:
     from .web.serving import Serving

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import typer
 
-from l0_infra_os import __version__
 from l0_infra_os._kit.command_line import add_config_command, new_app, run
 from l0_infra_os.settings import Settings
+from l0_infra_os.version import __version__
 
 from . import fleet, images, lab, service, tenancy
 

@@ -12,12 +12,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
-from l0_infra_os import __version__
 from l0_infra_os._kit.web import new_web_app
 from l0_infra_os.core.lifecycle import NodeState
 from l0_infra_os.service.site import Site, open_site
 from l0_infra_os.settings import Settings
 from l0_infra_os.store.tables import Node
+from l0_infra_os.version import __version__
 
 from .messages import MESSAGES
 from .pages import pages

@@ -11,7 +11,6 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from l0_infra_os import __version__
 from l0_infra_os._kit.problems import BadInput, NotFound
 from l0_infra_os._kit.tokens import Principal
 from l0_infra_os._kit.web import Caller, Operator
@@ -20,6 +19,7 @@ from l0_infra_os.ports import Credentials, Image
 from l0_infra_os.service import enrolment, leasing, operations, planning, views
 from l0_infra_os.service.site import Site
 from l0_infra_os.service.views import LeaseView, NodeView
+from l0_infra_os.version import __version__
 
 Text = Annotated[str, Field(min_length=1, max_length=255)]
 
