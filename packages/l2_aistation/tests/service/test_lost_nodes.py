@@ -254,6 +254,30 @@ def test_the_nearest_spare_is_warmed_and_let_go(bench: Any) -> None:
     assert warm.node in {item.node for item in lab.take(EndTasks)}
 
 
+def test_a_start_that_was_lost_on_its_way_is_sent_again(bench: Any) -> None:
+    lab: Bench = bench()
+    job = lab.submit()
+    first = lab.take(StartTasks)
+    for command in first[1:]:
+        for task in command.tasks:
+            lab.events(TaskStarted(job, 1, command.node, task.rank, lab.now))
+    lab.pass_time(12)
+    assert lab.start(job) == first[:1]
+    assert lab.state(job)["state"] == "running"
+
+
+def test_a_start_that_never_comes_is_a_fault(bench: Any) -> None:
+    lab: Bench = bench()
+    job = lab.submit(restart={"max_attempts": 1})
+    lab.pass_time(125)
+    lab.confirm_ends()
+    lab.pass_time(8)
+    view = lab.state(job)
+    assert view["attempts"][0]["cause"] is not None
+    log = lab.service.store.log(job=job)
+    assert any("did not start in 120 s" in str(entry["body"].get("why")) for entry in log)
+
+
 def test_a_node_that_was_started_anew_is_asked_for_its_ranks(bench: Any) -> None:
     from l2_aistation.core.events import AttendTasks
 

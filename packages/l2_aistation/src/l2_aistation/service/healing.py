@@ -29,6 +29,9 @@ from .platform import Platform
 from .warming import cool, warm
 
 FATAL_STALLS = frozenset({"hang", "nan", "disk", "memory"})
+SEND_AGAIN_S = 10.0
+"""How long a start may be unanswered before it is sent again."""
+
 ACKNOWLEDGE_S = 5.0
 """How long after its grace a node may take to confirm that no rank is left."""
 
@@ -222,19 +225,31 @@ def watch_deadlines(platform: Platform, now: float) -> None:
     for attempt in list(platform.attempts.values()):
         job = platform.world.jobs[attempt.job]
         if attempt.state is AttemptState.STARTING:
-            if now - attempt.created_at > platform.settings.start_limit_s:
-                missing = sorted(set(range(len(attempt.slots))) - attempt.started)
-                fault(platform, job, attempt, f"ranks {missing[:8]} did not start in time")
+            _hurry(platform, job, attempt, now)
         elif attempt.state in (AttemptState.HOLDING, AttemptState.STOPPING):
             _insist(platform, job, attempt, now)
-        if (
-            job.time_s is not None
-            and job.started_at is not None
-            and now - job.started_at > job.time_s
-            and job.state in (JobState.RUNNING, JobState.HELD, JobState.RESUMING)
-        ):
+        if _over_time(job, now):
             job.cause = "time_limit"
             stop(platform, job, JobState.FAILED, why=f"the time limit of {job.time_s:g} s is over")
+
+
+def _over_time(job: Job, now: float) -> bool:
+    if job.time_s is None or job.started_at is None or now - job.started_at <= job.time_s:
+        return False
+    return job.state in (JobState.RUNNING, JobState.HELD, JobState.RESUMING)
+
+
+def _hurry(platform: Platform, job: Job, attempt: Attempt, now: float) -> None:
+    """Sends a start again that may have been lost on its way; gives up after the limit."""
+    missing = {slot.rank for slot in attempt.slots} - attempt.started - set(attempt.exits)
+    if now - attempt.created_at > platform.settings.start_limit_s:
+        words = f"ranks {sorted(missing)[:8]} did not start in {platform.settings.start_limit_s:g} s"
+        fault(platform, job, attempt, words)
+    elif missing and now - platform.sent_at.get(attempt.job, attempt.created_at) > SEND_AGAIN_S:
+        platform.sent_at[attempt.job] = now
+        late = {slot.node for slot in attempt.slots if slot.rank in missing}
+        commands = start_commands(platform, job, attempt)
+        platform.outbox.extend(command for command in commands if command.node in late)
 
 
 def _insist(platform: Platform, job: Job, attempt: Attempt, now: float) -> None:

@@ -51,6 +51,7 @@ class Platform:
     seen: dict[str, float] = field(default_factory=dict)
     boots: dict[str, str] = field(default_factory=dict)
     warm: dict[str, str] = field(default_factory=dict)
+    sent_at: dict[str, float] = field(default_factory=dict)
     batch: Batch = field(default_factory=Batch)
     outbox: list[Command] = field(default_factory=list)
     dirty: bool = True
@@ -169,6 +170,7 @@ class Platform:
         if attempt.state is AttemptState.ENDED:
             attempt.ended_at = self.clock()
             self.attempts.pop(attempt.job, None)
+            self.sent_at.pop(attempt.job, None)
             self.ports[attempt.master_port] -= 1
         (self.held.add if attempt.state is AttemptState.HELD else self.held.discard)(attempt.job)
         self.batch.touch_attempt(attempt)
