@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from l3_ylink._kit.documents import digest_of_file
 from l3_ylink._kit.problems import Failed
@@ -76,7 +75,7 @@ def test_the_second_import_links_the_cached_files(
 ) -> None:
     again = import_gguf(source, tmp_path / "again", cache=imported[1], name="mine")
     assert again.name == "mine"
-    assert os.path.samefile(tmp_path / "again" / "model.safetensors", imported[0] / "model.safetensors")
+    assert (tmp_path / "again" / "model.safetensors").samefile(imported[0] / "model.safetensors")
     assert read_model(tmp_path / "again")[1] == again
 
 
@@ -97,9 +96,9 @@ def llama_cpp(xllamacpp: Any, source: Path) -> Any:
     server = xllamacpp.Server(params)
 
     def tokens(text: str) -> list[int]:
-        answer = server.handle_tokenize({"content": text, "add_special": False, "parse_special": True})
-        value = json.loads(answer) if isinstance(answer, str | bytes) else answer
-        return list(value["tokens"])
+        question = {"content": text, "add_special": False, "parse_special": True}
+        answer = httpx.post(f"{server.listening_address}/tokenize", json=question)
+        return list(answer.raise_for_status().json()["tokens"])
 
     return tokens
 

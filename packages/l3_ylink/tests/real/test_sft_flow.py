@@ -1,4 +1,4 @@
-"""Fine-tuning for real: LoRA on a tiny model of our own, resumed exactly; and SmolLM2 that learns its task."""
+"""Fine-tuning for real: LoRA on a tiny model, resumed exactly; and SmolLM2 that learns its task."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ import sys; from pathlib import Path
 from l3_ylink.backends.local import LocalRunner
 from l3_ylink.trainkit.service import train_sft
 base, data, out = map(Path, sys.argv[1:4])
-train_sft(base, data, out, lambda n: LocalRunner(out / 'logs', attempt=n), options=tuple(sys.argv[4:]), checkpoint_every=3)
+options = tuple(sys.argv[4:])
+train_sft(base, data, out, lambda n: LocalRunner(out), options=options, checkpoint_every=3)
 """
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, cast
 
-from l2_aistation.api import Aistation, CheckpointPolicy, JobSpec, Resources, TaskGroup, Unavailable, progress
+from l2_aistation.api import Aistation, CheckpointPolicy, JobRecord, JobSpec, Resources, TaskGroup, progress
 from l2_aistation.api import Problem as PlatformProblem
 
 from l3_ylink import __version__
@@ -26,87 +26,97 @@ class AistationRunner:
     """Submits jobs to the platform at `url`; `token` says for which tenant."""
 
     def __init__(self, url: str | None = None, token: str | None = None, *, queue: str = "default") -> None:
-        self.client, self.queue = Aistation(url, token), queue
+        self.url, self.token, self.queue = url, token, queue
 
     def run(self, request: JobRequest) -> AistationJob:
         """Submits the job and returns at once."""
-        with in_our_words():
-            job = self.client.submit(job_spec(request, self.queue), key=request.key or None)
-        return AistationJob(self.client, str(job["id"]))
+        spec = job_spec(request, self.queue)
+        with self._client() as client:
+            job = client.submit(spec, key=request.key or None)
+        return AistationJob(self, str(job["id"]))
 
     def find(self, job: str) -> AistationJob | None:
         """A job that an interrupted run left at work (or done) on the platform."""
         try:
-            with in_our_words():
-                state = self.client.job(job)["state"]
+            state = self.view(job)["state"]
         except problems.NotFound:
             return None
-        return None if state in ("failed", "cancelled") else AistationJob(self.client, job)
+        return None if state in ("failed", "cancelled") else AistationJob(self, job)
+
+    def view(self, job: str) -> dict[str, Any]:
+        """The job as the platform shows it."""
+        with self._client() as client:
+            return client.job(job)
+
+    def record(self, job: str) -> JobRecord:
+        """What became of the job."""
+        with self._client() as client:
+            return client.record(job)
+
+    def cancel(self, job: str) -> None:
+        """Ends the job."""
+        with self._client() as client:
+            client.cancel(job)
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Aistation]:
+        """A connection for one question; the platform's problems become this layer's."""
+        try:
+            with Aistation(self.url, self.token) as client:
+                yield client
+        except PlatformProblem as error:
+            kind = getattr(problems, type(error).__name__, problems.Failed)
+            raise kind(error.what, why=error.why, do=error.do, field=error.field) from error
 
 
 class AistationJob:
     """A submitted job.  It outlives this process: the platform starts, heals and records it."""
 
-    def __init__(self, client: Aistation, job: str) -> None:
-        self._client, self._job, self._heard = client, job, time.monotonic()
-
-    @property
-    def id(self) -> str:
-        return self._job
+    def __init__(self, runner: AistationRunner, job: str) -> None:
+        self.id = job
+        self._runner, self._heard = runner, time.monotonic()
 
     def wait(self, timeout_s: float | None = None) -> JobOutcome | None:
         """The outcome, or None when it is not over after `timeout_s`."""
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            with in_our_words():
-                view = self._view()
-                if view["state"] in FINAL:
-                    return self._outcome(view)
+            state = self._state()
+            if state in FINAL:
+                return self._outcome(state)
             if until is not None and time.monotonic() + POLL_S > until:
                 time.sleep(max(0.0, until - time.monotonic()))
                 return None
             time.sleep(POLL_S)
 
-    def _view(self) -> dict[str, Any]:
-        """The job as the platform sees it; a platform that restarts is given time to come back."""
-        try:
-            view = self._client.job(self._job)
-        except Unavailable:
-            if time.monotonic() - self._heard > PATIENCE_S:
-                raise
-            return {"state": "unknown"}
-        self._heard = time.monotonic()
-        return view
-
     def cancel(self) -> None:
         """Cancels the job."""
-        with in_our_words():
-            self._client.cancel(self._job)
+        self._runner.cancel(self.id)
 
-    def _outcome(self, view: dict[str, Any]) -> JobOutcome:
-        record = self._client.record(self._job)
-        if view["state"] == "completed":
+    def _state(self) -> str:
+        """The job's state; a platform that restarts is given time to come back."""
+        try:
+            state = str(self._runner.view(self.id)["state"])
+        except problems.Unavailable:
+            if time.monotonic() - self._heard > PATIENCE_S:
+                raise
+            return "unknown"
+        self._heard = time.monotonic()
+        return state
+
+    def _outcome(self, state: str) -> JobOutcome:
+        record = self._runner.record(self.id)
+        if state == "completed":
             return JobOutcome("completed", record_digest=record.digest())
         fault = record.faults[-1] if record.faults else None
-        cause = fault.label if fault else view["state"]
+        cause = fault.label if fault else state
         evidence = "; ".join(fault.evidence[:EVIDENCE]) if fault else ""
         theirs_to_fix = fault is not None and fault.action == "fix"
         return JobOutcome(
-            view["state"],
+            state,
             exit_code=problems.BadInput.exit_code if theirs_to_fix else problems.Failed.exit_code,
             why=f"{cause}: {evidence}" if evidence else cause,
             record_digest=record.digest(),
         )
-
-
-@contextlib.contextmanager
-def in_our_words() -> Iterator[None]:
-    """The platform's problems as the same problems of this layer, which its command line knows."""
-    try:
-        yield
-    except PlatformProblem as error:
-        kind = getattr(problems, type(error).__name__, problems.Failed)
-        raise kind(error.what, why=error.why, do=error.do, field=error.field) from error
 
 
 def job_spec(request: JobRequest, queue: str = "default") -> JobSpec:

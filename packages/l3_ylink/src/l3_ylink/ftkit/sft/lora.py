@@ -267,8 +267,9 @@ def save(model: Any, optimizer: Any, inputs: Inputs, step: int, before: float) -
     except (OSError, RuntimeError) as error:
         if not is_about_writing(error):
             raise
+        problem = save_failed(error, inputs.store.folder, step)
         inputs.store.abandon(step)
-        raise save_failed(error, inputs.store.folder, step) from error
+        raise problem from error
 
 
 def resume(model: Any, optimizer: Any, inputs: Inputs) -> tuple[int, float | None]:

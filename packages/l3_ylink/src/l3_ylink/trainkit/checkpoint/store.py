@@ -169,9 +169,8 @@ def sync_folder(folder: Path) -> None:
 
 def is_about_writing(error: Exception) -> bool:
     """Whether a file could not be written, as opposed to a peer that was lost: torch.save hides the errno."""
-    return isinstance(error, OSError) or any(
-        word in str(error) for word in ("PytorchStreamWriter", "iostream")
-    )
+    torch_words = ("PytorchStreamWriter", "inline_container", "iostream")
+    return isinstance(error, OSError) or any(word in str(error) for word in torch_words)
 
 
 def save_failed(error: Exception, folder: Path, step: int) -> Failed:

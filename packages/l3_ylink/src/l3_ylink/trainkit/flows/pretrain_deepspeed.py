@@ -270,8 +270,9 @@ def save(engine: Any, inputs: Inputs, step: int) -> None:
     except (OSError, RuntimeError) as error:
         if not is_about_writing(error):
             raise
+        problem = save_failed(error, store.folder, step)
         store.abandon(step)
-        raise save_failed(error, store.folder, step) from error
+        raise problem from error
 
 
 def own_files(partial: Path, rank: Rank) -> list[str]:
