@@ -51,7 +51,7 @@ class Recorder:
     """
 
     def __init__(self, job: str = "") -> None:
-        self._job = job
+        self.job = job
         self.events: list[Event] = []
         self.fail = False
         self._changed = threading.Condition()
@@ -61,7 +61,7 @@ class Recorder:
             if self.fail:
                 raise ConnectionError("the store does not answer")
             self.events += [
-                event for event in events if isinstance(event, NodeSeen) or event.job.startswith(self._job)
+                event for event in events if isinstance(event, NodeSeen) or event.job.startswith(self.job)
             ]
             self._changed.notify_all()
 

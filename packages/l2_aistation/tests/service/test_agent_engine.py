@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from l2_aistation._kit.problems import Unavailable
+from l2_aistation._kit.problems import BadInput, Unavailable
+from l2_aistation.agent import run
 from l2_aistation.backends.agent import AgentEngine
-from l2_aistation.broker import Broker, program
+from l2_aistation.broker import Broker, channels, program, urls
+from l2_aistation.core.events import EndTasks, NodeSeen, TaskExited, TasksEnded, TaskStarted, to_wire
+from l2_aistation.settings import Settings
 from l2_aistation.supervisor import processes
-from l2_aistation.testing import EngineConformance, EngineLab
+from l2_aistation.testing import SLEEP, EngineConformance, EngineLab, Recorder, alive, start
 
 
 def a_broker_program() -> str | None:
@@ -41,6 +48,7 @@ class Lab:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.shared = folder, folder / "shared"
+        self.shared.mkdir(parents=True)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.url = ""
 
@@ -65,12 +73,6 @@ class Lab:
 
     def kill_agent(self, node: str) -> None:
         self.agents[node].kill()
-        self.agents[node].wait()
-
-    def kill_node(self, node: str) -> None:
-        """The machine is gone: agent, supervisors, ranks, at once."""
-        pids = [self.agents[node].pid, *processes.descendants(self.agents[node].pid)]
-        processes.kill_all(pids)
         self.agents[node].wait()
 
     def close(self) -> None:
@@ -101,3 +103,126 @@ class TestAgentEngine(EngineConformance):
     @pytest.fixture
     def lab(self, module_lab: Lab) -> EngineLab:
         return EngineLab(open_engine=module_lab.open_engine, nodes=("n1", "n2"), shared=module_lab.shared)
+
+
+def wait_dead(pid: int) -> None:
+    until = time.monotonic() + 20
+    while alive(pid):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def engine(module_lab: Lab) -> Iterator[tuple[AgentEngine, Recorder]]:
+    engine, sink = module_lab.open_engine(), Recorder(f"own-{os.urandom(4).hex()}")
+    engine.open(sink)
+    yield engine, sink
+    engine.close()
+
+
+def test_a_start_that_comes_late_is_passed_over(
+    module_lab: Lab, engine: tuple[AgentEngine, Recorder]
+) -> None:
+    """n1 was away; meanwhile the job went on elsewhere.  Its old command must not start ranks again."""
+    aistation, sink = engine
+    job = sink.job
+    sink.wait(NodeSeen, node="n1")
+    module_lab.kill_agent("n1")
+    aistation.send(start(job, "n1", SLEEP, attempt=1))
+    aistation.send(start(job, "n2", SLEEP, attempt=2))
+    sink.wait(TaskStarted, node="n2", attempt=2)
+    module_lab.start_agent("n1")
+    aistation.send(start(f"{job}-other", "n1", SLEEP))  # queued behind the old one
+    sink.wait(TaskStarted, job=f"{job}-other")
+    assert sink.of(TaskStarted, node="n1", job=job) == []
+    for name, number, node in ((job, 2, "n2"), (f"{job}-other", 1, "n1")):
+        aistation.send(EndTasks(name, number, node))
+        sink.wait(TasksEnded, job=name)
+
+
+def test_ranks_outlive_their_agent(module_lab: Lab, engine: tuple[AgentEngine, Recorder]) -> None:
+    aistation, sink = engine
+    aistation.send(start(sink.job, "n2", "import time; time.sleep(2.5); print('still here')"))
+    pid = sink.wait(TaskStarted)[0].pid
+    module_lab.kill_agent("n2")
+    assert alive(pid)
+    wait_dead(pid)  # nobody is there to tell
+    assert sink.of(TaskExited) == []
+    module_lab.start_agent("n2")
+    assert sink.wait(TaskExited)[0].tail == ("still here",)
+    aistation.send(EndTasks(sink.job, 1, "n2"))
+    sink.wait(TasksEnded)
+
+
+def test_a_gap_in_the_stream_is_sent_again(module_lab: Lab, engine: tuple[AgentEngine, Recorder]) -> None:
+    """A broker that is killed may lose its last second: nothing is skipped, nothing comes twice."""
+    aistation, sink = engine
+    source = f"n9/{sink.job}"
+
+    def put(connection: Any, *numbers: int) -> None:
+        for number in numbers:
+            event = json.dumps(to_wire(TasksEnded(sink.job, number, "n9", 0.0)))
+            connection.xadd(channels.EVENTS, {"source": source, "number": number, "event": event})
+
+    with urls.client(aistation.broker.url) as connection:
+        put(connection, 1, 2, 2, 4, 5, 1)
+        sink.wait(TasksEnded, attempt=2)
+        until = time.monotonic() + 10
+        while not connection.sismember(channels.RESEND, source):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        put(connection, 3, 4, 5)
+        sink.wait(TasksEnded, attempt=5)
+        assert [event.attempt for event in sink.of(TasksEnded)] == [1, 2, 3, 4, 5]
+        until = time.monotonic() + 10
+        while connection.hget(channels.ACKNOWLEDGED, source) != "5":
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def agent_fails(lab: Lab, **environment: str) -> subprocess.CompletedProcess[str]:
+    base = {"OGAI_HOME": str(lab.folder / "n1"), "OGAI_L2_SHARED_DIR": str(lab.shared)}
+    return subprocess.run(
+        [sys.executable, "-m", "l2_aistation", "agent", "--node", "n1"],
+        env={**os.environ, **base, "OGAI_L2_BROKER_URL": lab.url, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "words"),
+    [
+        ({"OGAI_L2_BROKER_URL": "amqp://x"}, 2, "not a Redis URL"),
+        ({"OGAI_L2_SHARED_DIR": "/no/such/folder"}, 3, "the shared folder is not there"),
+        ({}, 2, "another agent serves node n1"),
+    ],
+)
+def test_an_agent_that_cannot_work_says_why(
+    module_lab: Lab, environment: dict[str, str], code: int, words: str
+) -> None:
+    done = agent_fails(module_lab, **environment)
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_agent_without_a_broker_says_where_to_get_the_url(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="broker_url") as caught:
+        run("n1", Settings.load(home=tmp_path))
+    assert "aistation broker url" in caught.value.do
+    with pytest.raises(BadInput, match="cannot name a node"):
+        run("../n1", Settings.load(home=tmp_path, broker_url="redis://127.0.0.1/0"))
+
+
+def test_a_wrong_password_is_told(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    broker = Broker(tmp_path / "broker", listen=f"127.0.0.1:{port}")
+    broker.start()
+    wrong = Settings.load(home=tmp_path, shared_dir=tmp_path, broker_url=f"redis://:wrong@127.0.0.1:{port}/0")
+    with pytest.raises(BadInput, match="refuses the password"):
+        run("n1", wrong)
+    broker.stop()

@@ -94,6 +94,7 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
     node = Node(tmp_path)
+    node.shared.mkdir()
     yield node
     assert processes.kill_marked(node.job.mark)
 
@@ -135,7 +136,7 @@ def test_neither_supervisor_nor_ranks_hold_what_their_starter_had_open(node: Nod
         node.runtime.handle(StartTasks("job", 1, "n1", "t", 2, launches))
         node.wait(TaskStarted, 2)
         for pid in processes.marked(node.job.mark):
-            held = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()}
+            held = {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
             assert lock.name not in held
 
 
@@ -201,7 +202,6 @@ step(1, loss=float("nan"))
 
 def test_a_warm_node_forks_ranks_that_have_their_imports(node: Node) -> None:
     """The forked rank looks like `python program.py` and is the supervisor's child."""
-    node.shared.mkdir(parents=True)
     (node.shared / "program.py").write_text(PROGRAM)
     launches = tasks(["python", "program.py", "a", "b"], OGAI_PREIMPORT="wave, no_such_module_here")
     node.runtime.handle(WarmTasks("job", 1, "n1", "tenant", 1, launches))
@@ -237,7 +237,6 @@ def test_a_killed_fork_server_is_done_without(node: Node) -> None:
 
 
 def test_a_crash_in_a_forked_rank_leaves_server_and_others_alone(node: Node) -> None:
-    node.shared.mkdir(parents=True)
     (node.shared / "crash.py").write_text("import ctypes; ctypes.string_at(0)")
     (node.shared / "wait.py").write_text("import time; time.sleep(600)")
     launches = tasks(["python", "crash.py"], ["python", "wait.py"], OGAI_PREIMPORT="ctypes")
@@ -262,6 +261,17 @@ def test_an_early_attend_finds_nothing_lost(node: Node) -> None:
     node.runtime.handle(AttendTasks("job", 1, "n1", (0,)))
     node.wait(TaskStarted)
     assert not [event for event in node.events if isinstance(event, TaskExited)]
+
+
+def test_shared_storage_that_is_not_mounted_is_told_and_not_replaced(node: Node) -> None:
+    """A folder made in its place would swallow the checkpoints."""
+    node.shared.rmdir()
+    node.runtime.handle(start("job", "n1", SLEEP))
+    exited = node.wait(TaskExited)[0]
+    assert (exited.code, exited.tail) == (127, (f"the shared folder {node.shared} is not there",))
+    node.runtime.handle(EndTasks("job", 1, "n1"))
+    node.wait(TasksEnded)
+    assert not node.shared.exists()
 
 
 @pytest.mark.parametrize("name", ["../evil", "", "a/b", ".hidden", "x" * 101])

@@ -128,6 +128,7 @@ CASES: list[tuple[str, str]] = [
     ("disk_full", TRACE + "OSError: [Errno 122] Disk quota exceeded"),
     ("storage_unavailable", "[ 9.000000] nfs: server 10.0.0.9 not responding, still trying"),
     ("storage_unavailable", TRACE + "OSError: [Errno 116] Stale file handle: '/data'"),
+    ("storage_unavailable", "the shared folder /srv/storage is not there"),
     ("storage_io_error", "[ 9.000000] blk_update_request: critical medium error, dev nvme0n1, sector 5"),
     ("permission_denied", TRACE + "PermissionError: [Errno 13] Permission denied: '/data/x'"),
     ("data_error", TRACE + "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"),

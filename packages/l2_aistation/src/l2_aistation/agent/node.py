@@ -7,6 +7,7 @@ live in supervisors, which do not notice.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import math
@@ -14,10 +15,11 @@ import re
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from l2_aistation._kit.problems import BadInput
+from l2_aistation._kit.problems import BadInput, Conflict, Unavailable
 from l2_aistation.broker import channels, urls
 from l2_aistation.core.events import Command, StartTasks, WarmTasks, from_wire, to_wire
 from l2_aistation.settings import Settings
@@ -40,15 +42,49 @@ def run(node: str, settings: Settings) -> None:
             field="broker_url",
             do="set OGAI_L2_BROKER_URL to what `aistation broker url` prints on the platform's machine",
         )
-    urls.for_redis(settings.broker_url)
-    agent = Agent(
-        node,
-        settings.broker_url,
-        folder=settings.state_dir / "agent" / node,
-        shared=settings.shared,
-        heartbeat_s=settings.heartbeat_s,
-    )
-    agent.run()
+    _check(settings.broker_url, settings.shared)
+    folder = settings.state_dir / "agent" / node
+    with _alone(folder, node):
+        Agent(
+            node, settings.broker_url, folder=folder, shared=settings.shared, heartbeat_s=settings.heartbeat_s
+        ).run()
+
+
+def _check(url: str, shared: Path) -> None:
+    """Tells at once what would never work; a platform that is not up yet is waited for."""
+    import redis
+
+    if not shared.is_dir():
+        raise Unavailable(
+            "the shared folder is not there",
+            why=f"{shared} is no folder on this node",
+            do="mount the shared storage, or set OGAI_L2_SHARED_DIR to where it is",
+        )
+    try:
+        with urls.client(url, socket_timeout=5, socket_connect_timeout=5) as connection:
+            connection.ping()
+    except redis.AuthenticationError as error:
+        raise BadInput(
+            "the broker refuses the password",
+            field="broker_url",
+            do="set OGAI_L2_BROKER_URL to what `aistation broker url` prints on the platform's machine",
+        ) from error
+    except redis.RedisError as error:
+        _log.warning("the broker does not answer yet: %s", type(error).__name__)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, node: str) -> Iterator[None]:
+    """Two agents of one node would both follow every command."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(folder / "lock", "a", encoding="utf-8") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(
+                f"another agent serves node {node} here", why=f"it holds {folder}", do="end it first"
+            ) from None
+        yield
 
 
 class Agent:
@@ -96,13 +132,24 @@ class Agent:
 
     def obey(self, command: Command) -> None:
         """Follows one command; a start that the platform has gone past is passed over."""
-        if isinstance(command, StartTasks | WarmTasks):
-            with urls.client(self._url, socket_timeout=10) as connection:
-                newest = int(connection.get(f"{channels.FENCE}{command.job}") or 0)
-            if newest > command.attempt:
-                return
+        if isinstance(command, StartTasks | WarmTasks) and self._newest(command.job) > command.attempt:
+            return
         with self._lock:
             self._runtime.handle(command)
+
+    def _newest(self, job: str) -> int:
+        """The attempt that counts; a broker that falls silent just now is asked again."""
+        import redis
+
+        for pause_s in (0.5, 1.0, 2.0, 4.0, None):
+            try:
+                with urls.client(self._url, socket_timeout=10) as connection:
+                    return int(connection.get(f"{channels.FENCE}{job}") or 0)
+            except redis.RedisError:
+                if pause_s is None:
+                    raise
+                self._closing.wait(pause_s)
+        return 0
 
     def _forever(self, work: Any) -> None:
         """Runs a part until closing; a broker that does not answer is tried again."""

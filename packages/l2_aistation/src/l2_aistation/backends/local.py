@@ -41,6 +41,7 @@ class LocalEngine:
     def open(self, sink: EventSink) -> None:
         """Begins to deliver events, those of tasks that lived through a restart included."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._shared.mkdir(parents=True, exist_ok=True)
         for path in self._folder.iterdir():
             self._node(path.name)
         self._node(THIS_NODE)

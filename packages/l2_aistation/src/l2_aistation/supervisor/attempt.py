@@ -63,16 +63,16 @@ class Attempt:
 
     def start(self, server: ForkServer | None) -> None:
         """Starts every rank; one that cannot start counts as exited with 127."""
-        self._shared.mkdir(parents=True, exist_ok=True)
         self._copier.start()
         for rank in self.ranks:
             try:
                 rank.start(self.environment_of(rank), self._shared, server)
             except OSError as error:
                 rank.exited, rank.code = True, 127
-                self._tell(
-                    TaskExited, rank, code=127, tail=(f"cannot start {rank.launch.command[0]}: {error}",)
-                )
+                why = f"cannot start {rank.launch.command[0]}: {error}"
+                if not self._shared.is_dir():
+                    why = f"the shared folder {self._shared} is not there"
+                self._tell(TaskExited, rank, code=127, tail=(why,))
             else:
                 self._tell(TaskStarted, rank, pid=rank.pid)
 

@@ -35,6 +35,7 @@ class SharedFolder:
     """A job's place in the shared folder: logs by attempt, and the newest attempt's number."""
 
     def __init__(self, shared: Path, job: str) -> None:
+        self._shared = shared
         self.path = shared / ".aistation" / job
 
     def log(self, attempt: int, rank: int) -> Path:
@@ -48,9 +49,13 @@ class SharedFolder:
         except (OSError, ValueError):
             return 0
 
+    def is_there(self) -> bool:
+        """False where the shared storage is not mounted: nothing may be written in its place."""
+        return self._shared.is_dir()
+
     def begin(self, attempt: int) -> None:
         """Says that `attempt` has begun, so that nodes with an older one stop."""
-        if attempt > self.newest_attempt():
+        if self.is_there() and attempt > self.newest_attempt():
             atomic_write(self.path / "attempt", str(attempt))
 
 
@@ -76,6 +81,8 @@ class LogCopier(threading.Thread):
         self._done.set()
 
     def _pass(self) -> None:
+        if not self._shared.is_there():
+            return
         if self._shared.newest_attempt() > self._attempt:
             self.superseded.set()
         for source, target in self._sources.items():

@@ -133,8 +133,7 @@ class Supervisor:
             key = ForkServer.key_of(task.command[0], variables)
             if self._server is not None and (self._server.key != key or not self._server.alive):
                 self._drop_server()
-            if self._server is None:
-                self._shared.mkdir(parents=True, exist_ok=True)
+            if self._server is None and self._shared.is_dir():
                 log = self._folder.path / "forkserver.log"
                 self._server = ForkServer(task.command[0], variables, self._shared, log)
                 self._selector.register(self._server, selectors.EVENT_READ)

@@ -41,7 +41,7 @@ class Rank:
             self.pid = self._fork(environment, folder, log, server) or self._exec(environment, folder, log)
         finally:
             os.close(log)
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(OSError):  # gone already, or a kernel without: it is waited for anyway
             self.pidfd = os.pidfd_open(self.pid)
 
     def _fork(self, environment: Mapping[str, str], folder: Path, log: int, server: ForkServer | None) -> int:

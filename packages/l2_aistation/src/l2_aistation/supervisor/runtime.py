@@ -201,7 +201,7 @@ class NodeRuntime:
         if job.folder.wake() or job.starting():
             return
         log = job.folder.path / "supervisor.log"
-        command = [sys.executable, "-m", "l2_aistation.supervisor", str(job.folder.path)]
+        command = [sys.executable, "-P", "-m", "l2_aistation.supervisor", str(job.folder.path)]
         output = (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         job.pid = os.posix_spawn(  # not subprocess: this child is meant to outlive us
             sys.executable,

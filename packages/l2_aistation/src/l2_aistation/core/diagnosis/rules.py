@@ -317,8 +317,9 @@ RULES: tuple[Rule, ...] = (
         "storage_unavailable",
         85,
         "Lustre: .*(?:was lost|not responding)|nfs: server .* not responding|Stale file handle"
-        "|Transport endpoint is not connected|beegfs.*(?:unreachable|[Tt]imed out)",
-        "Lustre:|nfs: server|Stale file handle|Transport endpoint|beegfs",
+        "|Transport endpoint is not connected|beegfs.*(?:unreachable|[Tt]imed out)"
+        "|^the shared folder .* is not there",
+        "Lustre:|nfs: server|Stale file handle|Transport endpoint|beegfs|the shared folder",
     ),
     _rule(
         "storage_io_error",

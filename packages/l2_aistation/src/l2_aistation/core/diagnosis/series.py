@@ -42,8 +42,8 @@ class Series:
 
     def _spiked(self) -> str | None:
         """Two values in a row far above the band of those before."""
-        if len(self._losses) < 4:
-            return None
+        if len(self._losses) < 4 or self._losses[-2][0] <= self._losses[-3][0]:
+            return None  # the cheap look first: nearly every line ends here
         *before, first, second = self._losses
         band = [value for value, _line in before[-20:]]
         limit = max(band) + (_SPIKE_FACTOR - 1) * max(median(band), 0.0)
@@ -52,7 +52,7 @@ class Series:
 
     def _slower(self) -> str | None:
         """The last steps all slower than a steady beginning."""
-        if len(self._times) < _FEWEST:
+        if len(self._times) < _FEWEST or self._times[-1][0] <= _SLOWER_FACTOR * self._times[0][0]:
             return None
         values = [value for value, _line in self._times]
         third = max(2, len(values) // 3)
