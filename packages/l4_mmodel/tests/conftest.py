@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,12 +101,21 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_adapter(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A LoRA adapter for `tiny_llama`, its base pinned by digest, strong enough to change answers."""
     need("peft")
+    folder = tmp_path_factory.mktemp("tiny-adapter")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft uses names that transformers has given up
+        _make_adapter(tiny_llama, folder)
+    base_digest = manifest_digest(tiny_llama / "model-manifest.json")
+    write_manifest(folder, name="tiny-lora", type="adapter", base={"schema": SCHEMA, "digest": base_digest})
+    return folder
+
+
+def _make_adapter(base_folder: Path, folder: Path) -> None:
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    folder = tmp_path_factory.mktemp("tiny-adapter")
-    base = AutoModelForCausalLM.from_pretrained(tiny_llama)
+    base = AutoModelForCausalLM.from_pretrained(base_folder)
     torch.manual_seed(1)
     lora = LoraConfig(
         r=4, lora_alpha=16, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM"
@@ -116,9 +126,6 @@ def tiny_adapter(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             torch.nn.init.normal_(weight, std=0.5)
     model.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
-    base_digest = manifest_digest(tiny_llama / "model-manifest.json")
-    write_manifest(folder, name="tiny-lora", type="adapter", base={"schema": SCHEMA, "digest": base_digest})
-    return folder
 
 
 @pytest.fixture(scope="session")

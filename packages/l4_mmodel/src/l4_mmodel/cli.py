@@ -56,11 +56,19 @@ def register(
     manifest: Annotated[Path, typer.Argument(help="a model-manifest/v1, or the folder with it")],
     name: Annotated[str | None, typer.Option(help="name in the registry (the manifest's)")] = None,
     alias: Annotated[str | None, typer.Option(help="alias to point to it")] = None,
+    convert_to: Annotated[
+        Path | None,
+        typer.Option(help="de-quantise a GGUF file into this folder first (needs l4-mmodel[ylink])"),
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="NAME=VALUE; may be repeated")] = None,
     tenant: Tenant = None,
     as_json: Json = False,
 ) -> None:
     """Register a model: every digest verified, only safetensors and GGUF accepted."""
+    if convert_to is not None:
+        from .adapters.l3_ylink import YlinkModels
+
+        manifest = YlinkModels().fetch(manifest, convert_to, name=name)
     with _progress(as_json) as advance:
         version = _open(tenant).register(
             manifest,
@@ -148,14 +156,22 @@ def evaluate(
     model: Annotated[list[str], typer.Option(help="NAME, NAME@3 or NAME@alias; the first is the baseline")],
     out: Annotated[Path | None, typer.Option(help="folder for the eval-report/v1 documents")] = None,
     fresh: Annotated[bool, typer.Option(help="measure anew what is known already")] = False,
+    runner: Annotated[
+        str, typer.Option(help="local, or aistation: as a job (needs l4-mmodel[aistation])")
+    ] = "local",
     tenant: Tenant = None,
     as_json: Json = False,
     parent: Parent = None,
 ) -> None:
     """Evaluate models on a suite and compare them with the first."""
     _follow(parent)
+    mmodel = _open(tenant)
+    if runner == "aistation":
+        _evaluate_as_job(mmodel, suite, model)  # what it measured is kept, and read here
+    elif runner != "local":
+        raise BadInput(f"{runner!r} is no runner", field="runner", do="use local or aistation")
     with _progress(as_json) as advance:
-        reports = _open(tenant).evaluate(
+        reports = mmodel.evaluate(
             suite, model, out=out, fresh=fresh,
             progress=lambda ref, what, done, total: advance(f"{ref}: {what}", done, total),
         )  # fmt: skip
@@ -448,6 +464,20 @@ def _follow(parent: int | None) -> None:
         from .serving.runtimes.supervised import die_with_parent
 
         die_with_parent(parent)
+
+
+def _evaluate_as_job(mmodel: Any, suite: Path, models: list[str]) -> None:
+    from .adapters.l2_aistation import AistationJobs
+
+    chosen = [part for model in models for part in ("--model", model)]
+    command = [sys.executable, "-m", "l4_mmodel.cli", "eval", str(suite.resolve()), *chosen, "--json"]
+    settings = mmodel.settings
+    environment = {
+        "OGAI_HOME": str(settings.home.resolve()),
+        "OGAI_L4_TENANT": mmodel.tenant,
+        "OGAI_L4_DATABASE_URL": settings.database_url,
+    }
+    AistationJobs().run(f"evaluate-{suite.stem.lower()}", command, environment)
 
 
 def _tags(pairs: list[str] | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 from l4_mmodel._kit.problems import BadInput
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
-GSM8K = re.compile(r"^(?:####|A:)\s*(-?[\d.,]+)", re.M)
+GSM8K = re.compile(r"^(?:####|A:)\s*(-?[\d.,]+)", re.MULTILINE)
 LETTER = re.compile(
     r"(?:answer\s*(?:is|:)|答案\s*(?:是|为)?[：:]?|选)\s*\(?([A-Z])\)?|^\s*\(?([A-Z])\)?\s*(?:[.．、:：)]|$)",
     re.IGNORECASE | re.MULTILINE,

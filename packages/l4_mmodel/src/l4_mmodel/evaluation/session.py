@@ -60,7 +60,7 @@ class Session:
                         reports[version.digest] = await self._one(loaded, version, plan, process, progress)
                         break
                     except* Failed as failures:
-                        if process.running or attempt == RESTARTS:
+                        if attempt == RESTARTS or not await process.ended():
                             raise failures.exceptions[0] from None
                         await process.stop(0)
                         process = await self._start(members)

@@ -23,6 +23,9 @@ SSE: Headers = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+PATIENCE = 4
+"""How many times the limit is read of a body that is too large, before its connection is given up."""
+
 DONE = b"data: [DONE]\n\n"
 
 
@@ -39,9 +42,11 @@ async def read_body(receive: Receive, limit: int) -> bytes:
             raise ClientGone
         part = message.get("body", b"")
         size += len(part)
-        if size > limit:
+        if size <= limit:
+            parts.append(part)
+        # A client reads our answer only once it has sent everything, so a little more is read and dropped.
+        if size > limit and (size > PATIENCE * limit or not message.get("more_body")):
             raise ApiError(413, f"The request is larger than {limit} bytes.", code="request_too_large")
-        parts.append(part)
         if not message.get("more_body"):
             return parts[0] if len(parts) == 1 else b"".join(parts)
 

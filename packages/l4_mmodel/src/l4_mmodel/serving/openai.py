@@ -12,6 +12,7 @@ STATUS_TYPES = {
     401: "invalid_request_error",
     403: "invalid_request_error",
     404: "invalid_request_error",
+    405: "invalid_request_error",
     413: "invalid_request_error",
     429: "rate_limit_error",
     500: "server_error",

@@ -14,8 +14,6 @@ from l4_mmodel.serving.openai import ApiError
 from l4_mmodel.store.database import Store
 
 POLL_S = 0.2
-MISS_S = 0.05
-"""An unknown key asks the store at most this often."""
 
 
 @dataclass
@@ -49,7 +47,8 @@ class Access:
         self.clock = clock
         self.callers: dict[str, Caller] = {}
         self.seen = -1
-        self._asked = 0.0
+        self._looked = 0.0
+        self._looking = asyncio.Lock()
 
     async def run(self) -> None:
         """Follows the store until cancelled."""
@@ -65,6 +64,13 @@ class Access:
         rows = await asyncio.to_thread(self.keys.all)
         self.seen = generation
         self.callers = {row.sha256: self._caller(row) for row in rows if row.revoked_at is None}
+
+    async def _refresh_since(self, arrived: float) -> None:
+        """Loads the keys if that was not begun after `arrived`: one look serves all who wait."""
+        async with self._looking:
+            if self._looked < arrived:
+                self._looked = time.monotonic()
+                await self.refresh()
 
     def _caller(self, key: Key) -> Caller:
         old = self.callers.get(key.sha256)
@@ -89,9 +95,8 @@ class Access:
     async def _by_key(self, token: str) -> Caller:
         digest = hash_of(token)
         caller = self.callers.get(digest)
-        if caller is None and time.monotonic() - self._asked > MISS_S:
-            self._asked = time.monotonic()
-            await self.refresh()
+        if caller is None:
+            await self._refresh_since(time.monotonic())
             caller = self.callers.get(digest)
         if caller is None or caller.key is None:
             raise _wrong(token)

@@ -37,6 +37,9 @@ def main() -> None:
     # More threads than free cores spin-wait: measured twelve times slower on a busy machine.
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
+    # What a request leaves out is as OpenAI's API defines it, not llama.cpp's own taste.
+    sampling = params.sampling
+    sampling.temp, sampling.top_p, sampling.top_k, sampling.min_p = 1.0, 1.0, 0, 0.0
     server = Server(params)
     stopped.wait()
     del server

@@ -80,6 +80,13 @@ class RuntimeProcess:
         """Whether the process lives."""
         return self.process is not None and self.process.returncode is None
 
+    async def ended(self, within_s: float = 2) -> bool:
+        """Whether the process has ended; a connection may break a moment before that can be seen."""
+        with contextlib.suppress(TimeoutError):
+            if self.process is not None:
+                await asyncio.wait_for(self.process.wait(), within_s)
+        return not self.running
+
     async def start(self, timeout_s: float) -> None:
         """Starts the process and waits until it answers; `Failed` carries the log's last lines."""
         log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

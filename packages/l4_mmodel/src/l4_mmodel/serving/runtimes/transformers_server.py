@@ -27,6 +27,8 @@ def main() -> None:
         "TRANSFORMERS_VERBOSITY": "error",
         "TOKENIZERS_PARALLELISM": "false",
     }
+    # Threads that wait must sleep: spinning ones take the cores from whatever else runs.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from transformers.utils import logging as transformers_logging
 
     from .engine import Engine
