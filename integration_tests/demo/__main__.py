@@ -36,7 +36,9 @@ def flow(demo: Demo) -> None:
     """The stages in order."""
     with demo.stage("Lab: five machines with a BMC each"):
         room = bare_metal.lab(demo)
-        bare_metal.image(demo)
+    if demo.machines == "qemu":
+        with demo.stage("L0: a machine with real firmware"):
+            bare_metal.firmware_machine(demo)
     with demo.stage("L0: enroll, inspect, lease, provision"):
         infra = bare_metal.nodes(demo, room)
     bodies = demo.machines != "process"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -36,13 +35,6 @@ def shared_environment() -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
-def image(demo: Demo) -> None:
-    """One Debian root, kept between runs."""
-    with open(demo.folder("logs") / "image.log", "wb") as log:
-        command = [sys.executable, "-m", "l0_infra_os", "image", "build"]
-        subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
-
-
 def nodes(demo: Demo, room: Lab) -> InfraOs:
     """Enroll, inspect, lease, provision; writes the tenant's inventory."""
     infra = InfraOs()
@@ -51,6 +43,7 @@ def nodes(demo: Demo, room: Lab) -> InfraOs:
     found = infra.enroll([f"{first}-{last}"], username=room.username, password=room.password)
     demo.say(f"enrolled {len(found.new)} machines by their BMCs at {first}-{last}")
     infra.create_tenant(TENANT)
+    infra.build_image(say=demo.say)
     with infra.serving():
         infra.inspect()
         lease = infra.lease(TENANT, nodes=MEMBERS, spares=SPARES)
@@ -66,3 +59,24 @@ def nodes(demo: Demo, room: Lab) -> InfraOs:
             f"{node.id} {node.role} on {node.location.leaf}: {node.state} at {node.addresses.management}"
         )
     return infra
+
+
+def firmware_machine(demo: Demo) -> None:
+    """One machine with real UEFI firmware through the same code: PXE, image on its disk, login, erased."""
+    home = demo.folder("firmware")
+    settings = Settings.load(home=home)
+    room = Lab(settings.lab_folder)
+    demo.stack.callback(room.down)
+    with InfraOs(settings) as infra, infra.serving():
+        room.up(1, "qemu", leaves=1, storage=None, attached=True, say=demo.say)
+        infra.build_image("disk", say=demo.say)
+        infra.enroll(room.endpoints, username=room.username, password=room.password)
+        infra.create_tenant(TENANT)
+        infra.inspect()
+        lease = infra.lease(TENANT, nodes=1)
+        infra.provision(lease.id, image="debian-disk", ssh_keys=[demo.public_key()])
+        (node,) = infra.inventory(TENANT).nodes
+        demo.say(f"{node.id} with UEFI firmware: {node.state}, {node.cpu_model}, {node.disks[0].name}")
+        infra.release(lease.id)
+        demo.say(f"released: {infra.nodes()[0].state}, erased")
+    room.down()

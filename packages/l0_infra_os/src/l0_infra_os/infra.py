@@ -25,8 +25,13 @@ if TYPE_CHECKING:
     from .web.serving import Serving
 
 Progress = Callable[[list[NodeView]], None]
+Say = Callable[[str], None]
 POLL_S = 0.2
 IN_WORK = frozenset(state.value for state in IN_FLIGHT)
+
+
+def _silent(_text: str) -> None:
+    """Nobody is told."""
 
 
 def _quiet(_nodes: list[NodeView]) -> None:
@@ -259,6 +264,18 @@ class InfraOs:
         if format not in ("tar.zst", "raw.zst"):
             raise BadInput(f"{format!r} is not tar.zst or raw.zst", field="format")
         return self.images.add(name, path, format=format, digest=digest)  # type: ignore[arg-type]
+
+    def build_image(self, kind: str = "root", *, name: str | None = None, say: Say = _silent) -> Image:
+        """Builds Debian and takes it in: a `root`, or a `disk` for machines with firmware.
+
+        The first time takes minutes and says so through `say`; later ones find it in the cache.
+        """
+        from .backends.images import build_debian, build_debian_disk
+
+        if kind not in ("root", "disk"):
+            raise BadInput(f"{kind!r} is not root or disk", field="kind")
+        build, usual = (build_debian, "debian") if kind == "root" else (build_debian_disk, "debian-disk")
+        return build(self.images, name or usual, say=say)
 
     # ------------------------------------------------------------------------------- waiting
 

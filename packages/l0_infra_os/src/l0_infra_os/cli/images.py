@@ -16,14 +16,13 @@ COLUMNS = ("name", "format", "size_bytes", "digest")
 
 @app.command("build")
 def build(
-    name: str = typer.Option("debian", "--name", help="the image's name"), as_json: bool = Json
+    name: str = typer.Option(None, "--name", help="the image's name"),
+    kind: str = typer.Option("root", "--kind", help="root, or disk for machines with firmware"),
+    as_json: bool = Json,
 ) -> None:
-    """Build a Debian root file system (cached after the first time)."""
-    from l0_infra_os.backends.images import build_debian
-
+    """Build a Debian root file system or disk (cached after the first time)."""
     with site() as infra:
-        err.print("building a Debian image; the first time takes minutes", markup=False)
-        image = build_debian(infra.images, name)
+        image = infra.build_image(kind, name=name, say=lambda text: err.print(text, markup=False))
     show([vars(image)], COLUMNS, as_json=as_json)
 
 

@@ -10,11 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from l0_infra_os._kit.files import atomic_write
+from l0_infra_os._kit.problems import Unavailable
 
 from .plan import Machine, Plan
 
 REGISTER_VARIABLE = "OGAI_LAB"
 """Every process of a lab has this in its environment, with the lab's id: clean-up finds it by that."""
+
+
+def make_register() -> None:
+    """Makes the register; `Unavailable` when somebody else made it (it is under /tmp for users)."""
+    folder = register_folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for path in (folder, folder.parent):
+        if path.stat().st_uid != os.geteuid():
+            raise Unavailable(
+                f"{path} belongs to another user", do="set XDG_RUNTIME_DIR to a folder of your own"
+            )
 
 
 def register_folder() -> Path:
@@ -111,6 +123,7 @@ class Entry:
     def write(self) -> None:
         """Enters the lab, or hands it to another owner."""
         value = {"folder": str(self.folder), "pid": self.owner.pid, "started": self.owner.started}
+        make_register()
         atomic_write(register_folder() / self.id / "entry.json", json.dumps(value), mode=0o600)
 
 

@@ -19,7 +19,7 @@ from l0_infra_os._kit.problems import BadInput, Conflict, Failed, Problem, Unava
 
 from . import network
 from .cleaning import is_alive, known_ids, sweep
-from .folder import REGISTER_VARIABLE, Entry, LabFolder, Process, read_entry, register_folder
+from .folder import REGISTER_VARIABLE, Entry, LabFolder, Process, make_register, read_entry, register_folder
 from .host import bmc_ports, hardware, prepare, require_programs
 from .plan import KINDS, Kind, Mount, Plan, lab_id, make_plan
 
@@ -68,6 +68,7 @@ class Lab:
         share = _checked_folder("storage", storage) if storage is not None else None
         _check_size(machines, kind, leaves)
         require_programs(kind)
+        make_register()
         with locked(register_folder() / "lock"):
             if is_alive(self.id):
                 raise Conflict(f"a lab is up in {self.folder.path}", do="infra-os lab down")
@@ -93,6 +94,7 @@ class Lab:
     @staticmethod
     def clean() -> list[str]:
         """Removes what dead labs of this machine have left, and gives their ids."""
+        make_register()
         with locked(register_folder() / "lock"):
             dead = sorted(identity for identity in known_ids() if not is_alive(identity))
             for identity in dead:
@@ -238,6 +240,7 @@ class Lab:
 LAB_FILES = (
     "lab.json",
     "credentials.json",
+    "password",
     "bmc-accounts",
     "fabric.json",
     "fabric.lock",
