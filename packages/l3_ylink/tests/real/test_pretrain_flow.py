@@ -141,6 +141,27 @@ def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(
     assert loss_curve(out) == loss_curve(undisturbed)
 
 
+@pytest.mark.soak
+@pytest.mark.skipif(os.environ.get("OGAI_SOAK") != "1", reason="full counts: OGAI_SOAK=1")
+@pytest.mark.parametrize(("stage", "ranks", "micro_batch"), [(0, 2, 2), (2, 2, 4), (1, 1, 4), (1, 4, 2)])
+def test_zero_stage_ranks_and_accumulation_do_not_change_the_loss(
+    inputs: tuple[Path, Path], undisturbed: Path, tmp_path: Path, stage: int, ranks: int, micro_batch: int
+) -> None:
+    plan = make_plan(
+        SHAPE,
+        ranks,
+        steps=STEPS,
+        global_batch=8,
+        micro_batch=micro_batch,
+        zero_stage=stage,
+        learning_rate=0.02,
+    )
+    plan.write(tmp_path / "plan.json")
+    train((tmp_path / "plan.json", inputs[1]), tmp_path / "run")
+    expected = loss_curve(undisturbed)
+    assert loss_curve(tmp_path / "run") == pytest.approx(expected, abs=1e-4)
+
+
 def test_transformers_computes_the_same_logits(undisturbed: Path) -> None:
     torch = pytest.importorskip("torch", reason="needs torch")
     transformers = pytest.importorskip(

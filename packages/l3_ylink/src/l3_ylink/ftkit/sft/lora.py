@@ -293,6 +293,11 @@ def export(model: Any, inputs: Inputs, metrics: dict[str, float]) -> None:
     folder = inputs.out / "model"
     model.save_pretrained(folder, safe_serialization=True)
     (folder / "README.md").unlink(missing_ok=True)  # PEFT's model card template, all blanks
+    settings = json.loads((folder / "adapter_config.json").read_bytes())
+    settings["target_modules"] = sorted(
+        settings["target_modules"]
+    )  # PEFT keeps a set: another order each time
+    atomic_write(folder / "adapter_config.json", json.dumps(settings, indent=1, sort_keys=True))
     parameters = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     samples = inputs.args.steps * inputs.args.batch
     result = {"steps": inputs.args.steps, "samples": samples, "parameters": parameters, "metrics": metrics}
