@@ -81,6 +81,13 @@ def test_languages_by_script_and_model(text: str, language: str) -> None:
     assert identify(split_units([text]), [text])[0] == [language]
 
 
+def test_two_stop_words_do_not_make_a_text_english() -> None:
+    text = (
+        "To be or not: être ou ne pas être, telle est la question, pour la suite du monde et de la vie. " * 3
+    )
+    assert identify(split_units([text]), [text])[0] == ["fr"]
+
+
 def test_a_page_mostly_in_english_with_some_hanzi_is_not_chinese() -> None:
     text = (
         "第 8 章 " + "The network is configured in this file, and the service reads it when it starts. " * 6

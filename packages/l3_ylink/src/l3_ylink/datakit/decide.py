@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from l3_ylink.documents import StepCount
 
+from .documents.columns import array, numbers_or_null, strings
 from .documents.store import Signals, write_whole
 from .recipe import Recipe
 from .steps.base import KEPT, Table, Verdicts
@@ -59,17 +60,15 @@ def write_decisions(path: Path, recipe: Recipe, signals: Signals, decisions: Dec
     verdicts = decisions.verdicts
     ids = signals.columns["id"]
     steps = [step.step for step in recipe.steps]
-    table = pa.table(
-        {
-            "id": pa.array(ids, pa.large_string()),
-            "kept": verdicts.step == KEPT,
-            "step": [None if number == KEPT else steps[number] for number in verdicts.step.tolist()],
-            "reason": [reason or None for reason in verdicts.reason],
-            "value": pa.array(verdicts.value, from_pandas=True),
-            "threshold": pa.array(verdicts.threshold, from_pandas=True),
-            "other": pa.array(
-                [None if row < 0 else ids[row] for row in verdicts.other.tolist()], pa.large_string()
-            ),
-        }
-    )
+    by = [None if number == KEPT else steps[number] for number in verdicts.step.tolist()]
+    columns = {
+        "id": strings(ids),
+        "kept": array(verdicts.step == KEPT),
+        "step": strings(by),
+        "reason": strings([reason or None for reason in verdicts.reason]),
+        "value": numbers_or_null(verdicts.value),
+        "threshold": numbers_or_null(verdicts.threshold),
+        "other": strings([None if row < 0 else ids[row] for row in verdicts.other.tolist()]),
+    }
+    table = pa.Table.from_arrays(list(columns.values()), names=list(columns))
     write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd"))

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import yaml
 
 from l3_ylink._kit.problems import BadInput, NotFound
 from l3_ylink.documents import DatasetManifest, StepCount
 
 from .decide import decide
+from .documents.columns import read
 from .documents.store import Signals
 from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER
 from .plan import RunPlan
@@ -58,7 +58,7 @@ def explain(folder: Path, document: str) -> Explanation:
     row = _find(signals.columns["id"], document)
     values = {name: column[row] for name, column in signals.columns.items()}
     plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
-    fate = pq.read_table(folder / DECISIONS).slice(row, 1).to_pylist()[0]
+    fate = read(folder / DECISIONS).slice(row, 1).to_pylist()[0]
     checks = []
     for step in plan.recipe.steps:
         checks += step.checks(plain)
@@ -115,7 +115,7 @@ def documents(
 ) -> tuple[int, list[dict[str, Any]]]:
     """How many documents have this fate, and some of them, in the order of the input."""
     open_run(folder)
-    table = pq.read_table(folder / DECISIONS)
+    table = read(folder / DECISIONS)
     for name, value in (("step", step), ("reason", reason), ("kept", kept)):
         if value is not None:
             table = table.filter(pc.equal(table[name], value))

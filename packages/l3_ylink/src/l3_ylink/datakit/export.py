@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from l3_ylink import __version__
@@ -20,6 +19,7 @@ from l3_ylink._kit.problems import BadInput
 from l3_ylink.documents import ContaminationCheck, DatasetManifest, Shard, Source, StepCount
 
 from .decide import Decisions
+from .documents import columns
 from .documents.store import Signals, disk, write_whole
 from .engine import run_tasks
 from .plan import RunPlan
@@ -65,7 +65,7 @@ def export_text(plan: RunPlan, signals: Signals, decisions: Decisions, tell: Tel
 
 
 def _write_parquet(path: Path, values: dict[str, list[str]]) -> None:
-    table = pa.table({name: pa.array(column, pa.large_string()) for name, column in values.items()})
+    table = columns.table(values)
     write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd"))
 
 

@@ -14,7 +14,7 @@ from .gather.readers import read_piece
 from .recipe import Recipe
 from .steps.extract import Extract
 
-CHARACTERS_AT_ONCE = 1_000_000
+CHARACTERS_AT_ONCE = 400_000
 DOCUMENTS_AT_ONCE = 4_000
 CRASHED = "crashed the reader"
 

@@ -19,7 +19,7 @@ from .steps.extract import Clean, Extract, Personal
 from .steps.judge import Language, Quality
 from .steps.tokenise import Tokenise
 
-SIGNALS_VERSION = 2
+SIGNALS_VERSION = 4
 """Grows whenever the same settings would give other columns: then nothing stored is used again."""
 
 AnyStep = Annotated[

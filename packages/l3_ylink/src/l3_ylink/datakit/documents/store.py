@@ -23,6 +23,9 @@ from l3_ylink._kit.documents import digest_of_file
 from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import Failed
 
+from .columns import array, plain, read
+from .columns import table as columns_to_table
+
 TEXT = "text"
 
 
@@ -91,7 +94,7 @@ class BlockStore:
     def commit(self, number: int, key: str, columns: dict[str, Any]) -> Committed:
         """Writes a block and then its manifest."""
         path = self.data(number)
-        table = pa.table({name: _array(values) for name, values in columns.items()})
+        table = columns_to_table(columns)
         write_whole(
             path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd", compression_level=1)
         )
@@ -122,13 +125,10 @@ class Signals:
 
     def __init__(self, store: BlockStore, blocks: int) -> None:
         self.store = store
-        tables = [
-            pq.read_table(store.data(number), columns=_without_text(store.data(number)))
-            for number in range(blocks)
-        ]
+        tables = [read(store.data(number), _without_text(store.data(number))) for number in range(blocks)]
         self.first = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])]).astype(np.int64)
         joined = pa.concat_tables(tables)
-        self.columns: dict[str, Any] = {name: _plain(joined.column(name)) for name in joined.column_names}
+        self.columns: dict[str, Any] = {name: plain(joined.column(name)) for name in joined.column_names}
 
     def __len__(self) -> int:
         return int(self.first[-1])
@@ -139,7 +139,7 @@ class Signals:
 
     def block_texts(self, number: int) -> list[str]:
         """All texts of a block."""
-        texts: list[str] = pq.read_table(self.store.data(number), columns=[TEXT]).column(0).to_pylist()
+        texts: list[str] = read(self.store.data(number), [TEXT]).column(0).to_pylist()
         return texts
 
     def texts(self, rows: Sequence[int]) -> dict[int, str]:
@@ -149,24 +149,11 @@ class Signals:
         blocks = np.searchsorted(self.first, wanted, side="right") - 1
         for number in sorted(set(blocks.tolist())):
             mine = [row for row, block in zip(wanted, blocks.tolist(), strict=True) if block == number]
-            column = pq.read_table(self.store.data(number), columns=[TEXT]).column(0)
-            taken = column.take(pa.array([row - int(self.first[number]) for row in mine]))
+            column = read(self.store.data(number), [TEXT]).column(0)
+            taken = column.take(array(np.asarray(mine, np.int64) - self.first[number]))
             found.update(zip(mine, taken.to_pylist(), strict=True))
         return found
 
 
 def _without_text(path: Path) -> list[str]:
     return [name for name in pq.read_schema(path).names if name != TEXT]
-
-
-def _array(values: Any) -> pa.Array:
-    if isinstance(values, list) and values and isinstance(values[0], str):
-        return pa.array(values, pa.large_string())
-    return pa.array(values)
-
-
-def _plain(column: pa.ChunkedArray) -> Any:
-    kind = column.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return column.to_numpy()
-    return column.to_pylist()

@@ -105,7 +105,7 @@ def _words(units: Units) -> dict[str, Column]:
         "words": words,
         "mean_word_length": share(_sum_units(units, np.where(word, units.length, 0)), words),
         "alpha_units": share(_sum_units(units, with_letter), count),
-        "stop_words": _sum_units(units, np.isin(units.hash, _stop_hashes())),
+        "stop_words": stop_words(units)[0],
         "symbols_per_unit": share(hashtags, count),
     }
 
@@ -115,8 +115,15 @@ def _sum_units(units: Units, values: Column) -> I64:
     return np.diff(sums[units.first_unit])
 
 
-def _stop_hashes() -> U64:
-    return split_units([" ".join(STOP_WORDS)]).hash
+def stop_words(units: Units) -> tuple[I64, I64]:
+    """How many units of each text are English stop words, and how many different ones."""
+    total = np.zeros(units.texts, np.int64)
+    different = np.zeros(units.texts, np.int64)
+    for value in split_units([" ".join(STOP_WORDS)]).hash:
+        count = _sum_units(units, units.hash == value)
+        total += count
+        different += count > 0
+    return total, different
 
 
 def _lines(units: Units) -> dict[str, Column]:

@@ -13,6 +13,7 @@ import numpy as np
 from l3_ylink._kit.documents import digest_of_file
 from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput
+from l3_ylink.datakit.documents import columns
 from l3_ylink.datakit.documents.store import BlockStore, Signals, disk, write_whole
 from l3_ylink.datakit.steps.tokenise import Tokenise
 
@@ -143,7 +144,5 @@ def tokenise_part(out: Path, store: BlockStore, number: int, rows: list[int], ke
 
 
 def _block_texts(store: BlockStore, number: int, rows: list[int]) -> list[str]:
-    import pyarrow.parquet as pq
-
-    texts = pq.read_table(store.data(number), columns=["text"]).column(0).to_pylist()
+    texts = columns.read(store.data(number), ["text"]).column(0).to_pylist()
     return [texts[row] for row in rows]
