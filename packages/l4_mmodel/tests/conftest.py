@@ -18,7 +18,6 @@ hypothesis.settings.register_profile(
     "ours", deadline=None, max_examples=300 if os.environ.get("OGAI_SOAK") == "1" else 60
 )
 hypothesis.settings.load_profile("ours")
-SOAK = os.environ.get("OGAI_SOAK") == "1"
 CACHE = Path.home() / ".cache" / "ogai" / "test-models"
 
 
@@ -81,10 +80,9 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["<end>", "<user>", "<assistant>"])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>")
-    fast.chat_template = (
-        "{% for m in messages %}<{{ 'assistant' if m['role'] == 'assistant' else 'user' }}>{{ m['content'] }}{% endfor %}"
-        "{% if add_generation_prompt %}<assistant>{% endif %}"
-    )
+    turn = "<{{ 'assistant' if m['role'] == 'assistant' else 'user' }}>{{ m['content'] }}"
+    last = "{% if add_generation_prompt %}<assistant>{% endif %}"
+    fast.chat_template = f"{{% for m in messages %}}{turn}{{% endfor %}}{last}"
     fast.save_pretrained(folder)
     torch.manual_seed(0)
     config = LlamaConfig(

@@ -36,6 +36,14 @@ class Upstream:
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
     tokens: int = 3
 
+    async def has_seen(self, count: int) -> None:
+        """Waits for the request of that number."""
+        for _ in range(1000):
+            if len(self.seen) >= count:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"only {len(self.seen)} requests came")
+
     async def models(self, _request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": []})
 
@@ -65,7 +73,7 @@ class Upstream:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         for number in range(self.tokens):
-            chunk = {"choices": [{"index": 0, "delta": {"content": f"t{number} "}}]}
+            chunk: dict[str, Any] = {"choices": [{"index": 0, "delta": {"content": f"t{number} "}}]}
             await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
             if self.behaviour == "hang after a token":
                 for _ in range(600):
@@ -155,7 +163,7 @@ async def test_an_answer_goes_through_under_our_name_and_key(world: World) -> No
 @pytest.mark.asyncio
 @pytest.mark.parametrize("asked", [True, False])
 async def test_usage_reaches_the_ledger_and_only_who_asked(world: World, asked: bool) -> None:
-    options = {"stream_options": {"include_usage": True}} if asked else {}
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
     async with world.post(stream=True, **options) as response:
         text = await response.text()
     assert ('"usage"' in text) is asked
@@ -171,8 +179,7 @@ async def test_usage_reaches_the_ledger_and_only_who_asked(world: World, asked: 
 async def test_the_client_gone_the_upstream_is_let_go(world: World, behaviour: str, stream: bool) -> None:
     world.upstream.behaviour = behaviour
     response = asyncio.create_task(world.post(stream=stream).__aenter__())
-    while not world.upstream.seen:
-        await asyncio.sleep(0.01)
+    await world.upstream.has_seen(1)
     if behaviour == "hang after a token":
         (await response).close()
     else:
@@ -274,8 +281,7 @@ async def test_tokens_are_reserved_before_and_settled_after(world: World) -> Non
     assert {body["max_tokens"] for body in world.upstream.seen} == {300}
     world.upstream.behaviour = "hang"
     holding = asyncio.create_task(world.post(key, max_tokens=300).__aenter__())
-    while len(world.upstream.seen) < 7:
-        await asyncio.sleep(0.01)
+    await world.upstream.has_seen(7)
     async with world.post(key, max_tokens=300) as response:
         assert response.status == 429
     holding.cancel()

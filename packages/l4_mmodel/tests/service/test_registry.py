@@ -118,7 +118,7 @@ def test_a_changed_byte_is_found_before_and_after(
     stored.chmod(0o600)
     stored.write_bytes(good[:-1] + b"?")
     for use in (lambda: mmodel.verify("tiny"), lambda: mmodel.plan(version, "x")):
-        with pytest.raises(Failed, match="model.safetensors: the stored content was changed"):
+        with pytest.raises(Failed, match=r"model\.safetensors: the stored content was changed"):
             use()
 
 
@@ -212,7 +212,9 @@ def test_every_change_is_in_the_audit_and_a_changed_row_is_found(
     assert mmodel.store.broken_audit_row() == 2
 
 
-REGISTER = "import sys; from l4_mmodel.api import *; Mmodel(Settings(home=sys.argv[1])).register(sys.argv[2], alias='a')"
+OPEN = "import sys; from l4_mmodel.api import *; m = Mmodel(Settings(home=sys.argv[1])); "
+REGISTER = OPEN + "m.register(sys.argv[2], alias='a')"
+MANY = OPEN + "[m.register(path) for path in sys.argv[2:]]"
 
 
 @pytest.mark.parametrize("attempt", range(4))
@@ -241,9 +243,6 @@ def test_a_kill_in_the_middle_leaves_nothing_or_all(
     version = mmodel.register(path, alias="a")
     mmodel.verify(version)
     assert mmodel.version("tiny@a").digest == version.digest
-
-
-MANY = "import sys; from l4_mmodel.api import *; m = Mmodel(Settings(home=sys.argv[1])); [m.register(p) for p in sys.argv[2:]]"
 
 
 def test_many_writers_never_lose_or_repeat_a_number(

@@ -77,7 +77,7 @@ NAMES = ["model.safetensors", "model.gguf", "pytorch_model.bin", "config.json", 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", MALICIOUS)
 def test_refused_under_every_name(kind: str, name: str) -> None:
-    with pytest.raises(BadInput, match="refused|is not JSON|broken safetensors"):
+    with pytest.raises(BadInput, match=r"refused|is not JSON|broken safetensors"):
         look(MALICIOUS[kind], name)
 
 

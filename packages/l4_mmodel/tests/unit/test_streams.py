@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 from hypothesis import given
@@ -22,7 +23,7 @@ CUTS = st.lists(st.integers(0, 400), max_size=12)
 def through(data: bytes, cuts: list[int], *, keep: bool) -> tuple[bytes, EventStream]:
     events = EventStream(keep_usage=keep)
     edges = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    return b"".join(events.add(data[a:b]) for a, b in zip(edges, edges[1:], strict=False)), events
+    return b"".join(events.add(data[a:b]) for a, b in itertools.pairwise(edges)), events
 
 
 @given(CUTS, st.lists(st.text(max_size=8), max_size=5), st.booleans())
@@ -67,7 +68,7 @@ def test_a_stream_that_is_cut_is_not_done() -> None:
 def test_nothing_after_a_stop_string_and_nothing_of_it(text: str, stops: list[str], cuts: list[int]) -> None:
     stop = StopFilter(stops)
     edges = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
-    shown = "".join(stop.add(text[a:b]) for a, b in zip(edges, edges[1:], strict=False))
+    shown = "".join(stop.add(text[a:b]) for a, b in itertools.pairwise(edges))
     if not stop.stopped:
         shown += stop.rest()
     found = [at for one in stops if (at := text.find(one)) >= 0]
