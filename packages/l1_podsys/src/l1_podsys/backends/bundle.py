@@ -27,6 +27,8 @@ from .folders import dump
 
 INDEX, SUMS = "bundle.json", "SHA256SUMS"
 PACKAGE_NAME = re.compile(r"^[a-z0-9][a-z0-9+.-]+$")
+BASE = ("usr-is-merged",)
+"""What every host of a supported release is: without it apt would take `usrmerge`, and all of Perl."""
 SUITE_NAME = re.compile(r"^[a-z][a-z0-9-]*$")
 
 
@@ -38,6 +40,7 @@ class BundleIndex(Part):
     arch: str
     debs: list[Deb]
     closures: dict[str, list[str]]
+    base: list[str] = Field(default_factory=list, description="packages that hosts are taken to have")
 
     model_config = Part.model_config | {"populate_by_name": True}
 
@@ -82,7 +85,8 @@ def make_bundle(
     with locked(folder.with_name(folder.name + ".lock")):
         if (folder / SUMS).exists():
             index = open_bundle(folder)
-            if index.suite == suite and set(packages) <= set(index.closures):
+            same = index.suite == suite and index.base == list(BASE)
+            if same and set(packages) <= set(index.closures):
                 return index
         if shutil.which("apt-get") is None:
             raise Unavailable("there is no apt-get", why="bundles are made by apt", do="use a Debian machine")
@@ -101,7 +105,7 @@ def _fetch(packages: Sequence[str], scratch: Path, suite: str, say: Callable[[st
     closures = {}
     for package in packages:
         closures[package] = sorted(apt.names(package))
-    apt.call("install", "--download-only", *packages)
+    apt.call("install", "--download-only", *BASE, *packages)
     bundle = scratch / "bundle"
     bundle.mkdir()
     debs = []
@@ -114,7 +118,7 @@ def _fetch(packages: Sequence[str], scratch: Path, suite: str, say: Callable[[st
         shutil.copyfile(path, bundle / name)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         debs.append(Deb(package=values["Package"], version=values["Version"], file=name, sha256=digest))
-    index = BundleIndex(suite=suite, arch=apt.architecture(), debs=debs, closures=closures)
+    index = BundleIndex(suite=suite, arch=apt.architecture(), debs=debs, closures=closures, base=list(BASE))
     atomic_write(bundle / INDEX, dump(index.model_dump(by_alias=True)))
     names = [*(deb.file for deb in debs), INDEX]
     sums = "".join(f"{digest_of_file(bundle / name)[7:]}  {name}\n" for name in names)
@@ -168,7 +172,7 @@ class _Apt:
 
     def names(self, package: str) -> set[str]:
         """All packages that an installation of this one would bring to an empty system."""
-        lines = self.call("install", "--simulate", package).splitlines()
+        lines = self.call("install", "--simulate", *BASE, package).splitlines()
         return {line.split()[1] for line in lines if line.startswith("Inst ")}
 
     @staticmethod
