@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from l3_ylink.documents import ParallelPlan
+from l3_ylink.store.shelf import Shelf
 from l3_ylink.trainkit import runs
 
 
@@ -82,7 +83,9 @@ def test_runs_are_listed_and_shown(tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ("train", "pretrain", "--plan", str(plan), "--data", str(tmp_path / "none"), "--out", str(out))
     assert "no such file" in ylink(tmp_path, *words, code=2)
+    assert not out.exists()
     runs.open_run(out, "pretrain", {"plan": "sha256:1"}).ended(runs.FAILED, why="rank 0 fell").write()
+    Shelf(tmp_path / "l3").add(kind="run", name="mine", path=out, tenant="system")
     (row,) = json.loads(ylink(tmp_path, "train", "list", "--json"))
     assert (row["state"], row["why"]) == ("failed", "rank 0 fell")
     assert "rank 0 fell" in ylink(tmp_path, "train", "show", row["id"])

@@ -61,8 +61,7 @@ def pretrain(
 
     make = runner_maker(runner, out_folder, runner_url, runner_token_file, queue)
     shared = shared_folder(runner, shared)
-    shelve(out_folder, name)
-    with progress_bar(ParallelPlan.read(plan).steps, quiet=as_json) as on_step:
+    with shown(out_folder, name, ParallelPlan.read(plan).steps, quiet=as_json) as on_step:
         model = train_pretrain(
             plan,
             data,
@@ -119,8 +118,7 @@ def sft(
         "seed": seed,
     }
     options = tuple(word for option, value in values.items() for word in (f"--{option}", str(value)))
-    shelve(out_folder, name)
-    with progress_bar(steps, quiet=as_json) as on_step:
+    with shown(out_folder, name, steps, quiet=as_json) as on_step:
         model = train_sft(
             base,
             data,
@@ -175,12 +173,13 @@ def known_runs() -> list[Run]:
 
 
 def shelve(folder: Path, name: str) -> None:
-    """Puts a run on the shelf, so that lists and pages find it."""
+    """Puts a run on the shelf, so that lists and pages find it; a folder without a run is left out."""
     from l3_ylink.store.shelf import Shelf
+    from l3_ylink.trainkit.runs import RUN
 
-    settings = Settings.load()
-    folder.mkdir(parents=True, exist_ok=True)
-    Shelf(settings.state_dir).add(kind="run", name=name, path=folder, tenant=settings.tenant)
+    if (folder / RUN).exists():
+        settings = Settings.load()
+        Shelf(settings.state_dir).add(kind="run", name=name, path=folder, tenant=settings.tenant)
 
 
 def runner_maker(
@@ -214,18 +213,26 @@ def shared_folder(kind: str, shared: Path | None) -> Path | None:
 
 
 @contextmanager
-def progress_bar(steps: int, *, quiet: bool) -> Iterator[OnStep]:
-    """A bar with step and loss on a terminal; nothing otherwise."""
+def shown(folder: Path, name: str, steps: int, *, quiet: bool) -> Iterator[OnStep]:
+    """A bar with step and loss on a terminal; the run on the shelf from its first step to its end."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True) as bar:
         task = bar.add_task("starting", total=steps)
+        on_shelf = False
 
         def on_step(row: dict[str, Any]) -> None:
+            nonlocal on_shelf
+            if not on_shelf:
+                shelve(folder, name)
+                on_shelf = True
             bar.update(task, completed=row["step"], description=f"loss {row['loss']:.3f}")
 
-        yield on_step
+        try:
+            yield on_step
+        finally:
+            shelve(folder, name)
 
 
 def print_model(model: ModelManifest, folder: Path, *, as_json: bool) -> None:
