@@ -32,6 +32,7 @@ from l2_aistation.core.states import (
     next_job,
 )
 from l2_aistation.documents import JobSpec
+from l2_aistation.settings import Settings
 
 SCHEMAS = Path(l2_aistation.__file__).parent / "schemas"
 
@@ -136,3 +137,16 @@ def test_groups_of_one_name_are_refused() -> None:
     with pytest.raises(BadInput, match="only a gang of one group"):
         demand_of(spec(tasks=two, gang={"min": 1, "max": 2}))
     assert demand_of(spec(tasks=two, gang={"min": 2, "max": 2})).count == 2
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    options = Settings.load(
+        home=tmp_path,
+        token="ogai-abcdefghijklmnopqrstuvwxyz",
+        broker_url="redis://:hunter2@10.0.0.1:6379/0",
+        database_url="postgresql://user:hunter2@db/ogai",
+    )
+    text = " ".join(row.value for row in options.explain())
+    assert "hunter2" not in text
+    assert "abcdefgh" not in text
+    assert "10.0.0.1:6379" in text
