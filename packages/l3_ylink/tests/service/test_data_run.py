@@ -347,6 +347,12 @@ def test_inputs_that_cannot_work_leave_nothing_behind(corpus: Path, tmp_path: Pa
     missing = [*STEPS[:2], {"step": "decontaminate", "against": [{"name": "set", "path": "none.jsonl"}]}]
     with pytest.raises(BadInput, match="cannot read the evaluation set"):
         run(corpus, tmp_path / "out", recipe(missing))
+    given = [*STEPS[:2], {"step": "tokenise", "tokenizer": "page-00.txt"}]
+    with pytest.raises(BadInput, match="is not a tokenizer"):
+        run(corpus, tmp_path / "out", recipe(given))
+    absent = recipe(instructions=[{"name": "set", "path": "none.jsonl", "licence": "MIT"}])
+    with pytest.raises(BadInput, match="there is no file none.jsonl"):
+        run(corpus, tmp_path / "out", absent)
     assert not (tmp_path / "out").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("do not touch")

@@ -83,7 +83,7 @@ def test_languages_by_script_and_model(text: str, language: str) -> None:
 
 def test_two_stop_words_do_not_make_a_text_english() -> None:
     text = (
-        "To be or not: être ou ne pas être, telle est la question, pour la suite du monde et de la vie. " * 3
+        "To be or not: être ou ne pas être, telle est la question, pour la suite du monde et des autres. " * 3
     )
     assert identify(split_units([text]), [text])[0] == ["fr"]
 

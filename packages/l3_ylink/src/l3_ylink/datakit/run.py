@@ -31,6 +31,8 @@ from .gather.listing import list_blocks
 from .plan import FILE, RunPlan
 from .recipe import Recipe
 from .report import write_report
+from .steps.tokenise import Tokenise
+from .transform.tokens import check_tokenizer
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, how much of it is done, and how much there is."""
@@ -70,6 +72,7 @@ def run_recipe(
     folder that is not a run's, `Conflict` while another process writes to `out`, `Failed` on a full disk.
     """
     listing = list_blocks(input_folder, recipe.sources, block_bytes)
+    _check_files(recipe, input_folder)
     plan = RunPlan.make(out, recipe, input_folder, listing)
     _check_out(out, input_folder)
     with disk(out):
@@ -116,6 +119,18 @@ def _measure(plan: RunPlan, workers: int, progress: Progress) -> int:
     for done, _ in enumerate(run_tasks(plan, tasks, workers), reused + 1):
         progress("measure", done, len(plan.blocks))
     return reused
+
+
+def _check_files(recipe: Recipe, input_folder: Path) -> None:
+    """Files that are needed only at the end are looked at before the work begins."""
+    for entry in recipe.instructions:
+        if not (input_folder / entry.path).is_file():
+            raise BadInput(
+                f"there is no file {entry.path}", field=f"instructions.{entry.name}", do="check its path"
+            )
+    step: Tokenise | None = recipe.find(Tokenise)
+    if step is not None and step.tokenizer is not None:
+        check_tokenizer(input_folder / step.tokenizer, step.end)
 
 
 def _check_out(out: Path, input_folder: Path) -> None:
