@@ -74,6 +74,7 @@ CONFIG_DRIVE = "usr/local/lib/ogai/config-drive"
 CONFIG_DRIVE_PROGRAM = """\
 #!/bin/sh
 mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
 for device in /sys/class/block/*; do
 	if grep -q '^PARTNAME=ogai-config$' "$device/uevent"; then
 		tar -x -p --numeric-owner --no-overwrite-dir -f "/dev/${device##*/}" -C /
