@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from l1_podsys.api import BadInput, Podsys
-from l1_podsys.backends.bundle import open_bundle
+from l1_podsys.backends.bundle import BASE, open_bundle
 
 
 def make(folder: Path) -> Path:
@@ -21,7 +21,7 @@ def make(folder: Path) -> Path:
         for name in ("aa", "bb")
     ]  # fmt: skip
     index = {"schema": "podsys.bundle/v1", "suite": "bookworm", "arch": "amd64", "debs": debs,
-             "closures": {"aa": ["aa", "bb"]}}  # fmt: skip
+             "closures": {"aa": ["aa", "bb"]}, "base": list(BASE)}  # fmt: skip
     (folder / "bundle.json").write_text(json.dumps(index))
     names = ["aa_1_all.deb", "bb_1_all.deb", "bundle.json"]
     sums = (f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names)

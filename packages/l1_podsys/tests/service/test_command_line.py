@@ -31,7 +31,7 @@ def write(path: Path, text: str) -> str:
 TWIN = "{{id: n{0}, hostname: n{0}, address: 10.0.0.{0}, nics: [{{name: e, mac: '02:00:00:00:00:01'}}]}}"
 BAD = [
     ("two equal MACs", f"hosts: [{TWIN.format(1)}, {TWIN.format(2)}]", "hosts.1.nics.0.mac"),
-    ("an unknown field", "hosts: [{id: a, hostname: a, adress: 10.0.0.1}]", "hosts.0.adress"),
+    ("an unknown field", "hosts: [{id: a, hostname: a, addrss: 10.0.0.1}]", "hosts.0.addrss"),
     ("an unknown profile", f"profile: none-such\nhosts: [{HOST}]", "profile"),
     ("no key file", f"ssh: {{key: /no/such/key}}\nhosts: [{HOST}]", "ssh.key"),
 ]  # fmt: skip
