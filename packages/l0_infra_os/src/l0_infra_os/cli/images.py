@@ -16,13 +16,16 @@ COLUMNS = ("name", "format", "size_bytes", "digest")
 
 @app.command("build")
 def build(
-    name: str = typer.Option(None, "--name", help="the image's name"),
-    kind: str = typer.Option("root", "--kind", help="root, or disk for machines with firmware"),
+    name: str = typer.Option("debian", "--name", help="the image's name"),
+    disk: bool = typer.Option(False, "--disk", help="a whole disk, for machines with real firmware"),
     as_json: bool = Json,
 ) -> None:
-    """Build a Debian root file system or disk (cached after the first time)."""
+    """Build Debian as a root file system or as a disk (cached after the first time)."""
+    from l0_infra_os.backends.images import build_debian, build_debian_disk
+
     with site() as infra:
-        image = infra.build_image(kind, name=name, say=lambda text: err.print(text, markup=False))
+        err.print("building a Debian image; the first time takes minutes", markup=False)
+        image = (build_debian_disk if disk else build_debian)(infra.images, name)
     show([vars(image)], COLUMNS, as_json=as_json)
 
 
