@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -36,6 +37,7 @@ from l2_aistation.service import Service, healing, jobs, nodes
 from l2_aistation.service.platform import Platform
 from l2_aistation.settings import Settings
 
+pytestmark = pytest.mark.timeout(1800)
 SOAK = os.environ.get("OGAI_SOAK") == "1"
 WHO = Principal("system", "operator", "admin")
 NAMES = ["n1", "n2", "n3", "n4", "n5"]
