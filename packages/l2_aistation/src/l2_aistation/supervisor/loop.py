@@ -152,6 +152,9 @@ class Supervisor:
             server.take_ready()
             if not server.importing:
                 self._selector.unregister(server)  # later answers are read where they are asked for
+                print(
+                    "fork server:", server.ready, flush=True
+                )  # more than one thread is a risk: keep the trace
         attempt = self._attempt
         if attempt is None:
             return
