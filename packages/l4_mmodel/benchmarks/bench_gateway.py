@@ -40,7 +40,8 @@ def event(choices, **more):
     value = {**HEAD, "object": "chat.completion.chunk", "choices": choices, **more}
     return b"data: " + json.dumps(value).encode() + b"\\n\\n"
 DELTA = event([{"index": 0, "delta": {"content": "word "}, "finish_reason": None}])
-LAST = event([{"index": 0, "delta": {}, "finish_reason": "stop"}]) + event([], usage=USAGE) + b"data: [DONE]\\n\\n"
+LAST = event([{"index": 0, "delta": {}, "finish_reason": "stop"}])
+LAST += event([], usage=USAGE) + b"data: [DONE]\\n\\n"
 async def app(scope, receive, send):
     if scope["type"] != "http":
         return
@@ -140,10 +141,13 @@ async def load(url: str, key: str, requests: int, *, stream: bool) -> list[float
             took.append(time.perf_counter() - start)
 
     timeout = aiohttp.ClientTimeout(total=300)
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as client:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(CONNECTIONS):
-                group.create_task(one(client))
+    connector = aiohttp.TCPConnector(limit=0)
+    async with (
+        aiohttp.ClientSession(connector=connector, timeout=timeout) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        for _ in range(CONNECTIONS):
+            group.create_task(one(client))
     return took
 
 

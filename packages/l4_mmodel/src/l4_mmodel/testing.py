@@ -91,15 +91,15 @@ class OpenAiConformance:
         return {"model": endpoint.model, "messages": messages, "temperature": 0, "max_tokens": 8, **options}
 
     def test_models_lists_and_retrieves(self, endpoint: Endpoint) -> None:
-        client = self.client(endpoint)
-        assert endpoint.model in [row.id for row in client.models.list()]
-        assert client.models.retrieve(endpoint.model).object == "model"
+        with self.client(endpoint) as client:
+            assert endpoint.model in [row.id for row in client.models.list()]
+            assert client.models.retrieve(endpoint.model).object == "model"
 
     def test_streaming_gives_the_same_text_reason_and_counts(self, endpoint: Endpoint) -> None:
-        client = self.client(endpoint)
-        whole = client.chat.completions.create(**self.asked(endpoint))
         options = {"stream": True, "stream_options": {"include_usage": True}}
-        chunks = list(client.chat.completions.create(**self.asked(endpoint, **options)))
+        with self.client(endpoint) as client:
+            whole = client.chat.completions.create(**self.asked(endpoint))
+            chunks = list(client.chat.completions.create(**self.asked(endpoint, **options)))
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
         reasons = [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices]
         assert text == whole.choices[0].message.content
@@ -109,12 +109,14 @@ class OpenAiConformance:
         assert chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens > 0
 
     def test_usage_comes_only_when_asked_for(self, endpoint: Endpoint) -> None:
-        chunks = list(self.client(endpoint).chat.completions.create(**self.asked(endpoint, stream=True)))
+        with self.client(endpoint) as client:
+            chunks = list(client.chat.completions.create(**self.asked(endpoint, stream=True)))
         assert all(chunk.choices for chunk in chunks)
         assert not any(chunk.usage for chunk in chunks)
 
     def test_an_answer_cut_by_its_limit_says_so(self, endpoint: Endpoint) -> None:
-        answer = self.client(endpoint).chat.completions.create(**self.asked(endpoint, max_tokens=1))
+        with self.client(endpoint) as client:
+            answer = client.chat.completions.create(**self.asked(endpoint, max_tokens=1))
         assert answer.choices[0].finish_reason == "length"
         assert answer.usage.completion_tokens == 1
 
@@ -122,8 +124,11 @@ class OpenAiConformance:
         import openai
         import pytest
 
-        with pytest.raises(openai.AuthenticationError) as caught:
-            self.client(endpoint, key="sk-wrong-0123456789").models.list()
+        with (
+            self.client(endpoint, key="sk-wrong-0123456789") as client,
+            pytest.raises(openai.AuthenticationError) as caught,
+        ):
+            client.models.list()
         body: Any = caught.value.body
         assert body["code"] == "invalid_api_key"
         assert "0123456789" not in body["message"]
@@ -132,8 +137,8 @@ class OpenAiConformance:
         import openai
         import pytest
 
-        with pytest.raises(openai.NotFoundError) as caught:
-            self.client(endpoint).chat.completions.create(**self.asked(endpoint, model="no-such-model"))
+        with self.client(endpoint) as client, pytest.raises(openai.NotFoundError) as caught:
+            client.chat.completions.create(**self.asked(endpoint, model="no-such-model"))
         body: Any = caught.value.body
         assert (body["code"], body["param"]) == ("model_not_found", "model")
 
@@ -149,7 +154,7 @@ class OpenAiConformance:
             ({"top_logprobs": 3}, "top_logprobs"),
             ({"stream_options": {"include_usage": True}}, "stream_options"),
         ):
-            with pytest.raises(openai.BadRequestError) as caught:
-                self.client(endpoint).chat.completions.create(**self.asked(endpoint, **wrong))
+            with self.client(endpoint) as client, pytest.raises(openai.BadRequestError) as caught:
+                client.chat.completions.create(**self.asked(endpoint, **wrong))
             body: Any = caught.value.body
             assert body["param"] == param
