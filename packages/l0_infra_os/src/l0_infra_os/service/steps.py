@@ -212,9 +212,9 @@ def attaching(step: Step) -> Answer:
     if step.node.phase == "":
         return _command_off(step)
     if step.node.phase == STOPPING:
-        return _stop(step, Stay("off", changes={"power": "off"}))
-    seen = command_network(step)
-    return Move("attached", changes=seen)
+        return _stop(step, Stay("off", changes={"power": "off", "connected": True}))
+    command_network(step)
+    return Move("attached")
 
 
 def booting(step: Step) -> Answer:
@@ -235,8 +235,10 @@ def booting(step: Step) -> Answer:
 
 
 def detaching(step: Step) -> Answer:
-    """Isolated, and seen isolated, before anything else happens to the node."""
-    return Move("isolated", changes=command_network(step))
+    """Isolated, and seen isolated, before anything else; a node that was never connected is."""
+    if step.node.connected:
+        command_network(step)
+    return Move("isolated", changes={"connected": False})
 
 
 def erasing(step: Step) -> Answer:
@@ -251,7 +253,9 @@ def erasing(step: Step) -> Answer:
 
 def condemned(step: Step) -> Answer:
     """Isolated and, where its BMC still obeys, off."""
-    changes = command_network(step)
+    if step.node.connected:
+        command_network(step)
+    changes: dict[str, Any] = {"connected": False}
     try:
         step.bmc.set_power("off")
         changes["power"] = "off"
@@ -261,7 +265,7 @@ def condemned(step: Step) -> Answer:
     return Move("isolated", changes=changes)
 
 
-def command_network(step: Step) -> dict[str, Any]:
+def command_network(step: Step) -> None:
     """Commands where the node's ports have to be and looks; `Unavailable` unless they are there."""
     node, fabric = step.node, step.site.fabric
     ports = [FabricPort(port.mac, port.kind) for port in node.ports]  # type: ignore[arg-type]
@@ -276,7 +280,6 @@ def command_network(step: Step) -> dict[str, Any]:
 
     step.site.store.run(record)
     must_hold(wanted, seen)
-    return {}
 
 
 HANDLERS: dict[NodeState, Callable[[Step], Answer]] = {

@@ -52,7 +52,9 @@ class Lease(Base):
 
 
 class Node(Base):
-    """One machine.  `phase`, `tries`, `due` and `deadline` belong to the state that is in flight."""
+    """One machine.  `phase`, `tries`, `due` and `deadline` belong to the state that is in flight.
+
+    `dirty`: a tenant's data may be on it.  `connected`: its ports may be on a tenant's segments."""
 
     __tablename__ = "l0_node"
 
@@ -77,6 +79,7 @@ class Node(Base):
     order_number: Mapped[int] = mapped_column(Integer, default=0)
     problem: Mapped[str | None] = mapped_column(Text)
     dirty: Mapped[bool] = mapped_column(default=False)
+    connected: Mapped[bool] = mapped_column(default=False)
     version: Mapped[int] = mapped_column(Integer)
 
     lease_id: Mapped[str | None] = mapped_column(ForeignKey("l0_lease.id"), index=True)
