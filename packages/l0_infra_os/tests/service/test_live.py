@@ -15,7 +15,7 @@ def next_event(stream: Any) -> str:
     lines = []
     while line := stream.readline().decode().strip():
         lines.append(line)
-    return lines[0]
+    return str(lines[0])
 
 
 def test_a_change_is_told(l0_settings: Settings, infra: InfraOs) -> None:
