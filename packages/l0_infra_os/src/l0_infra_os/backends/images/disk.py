@@ -30,7 +30,7 @@ STUB = "usr/lib/systemd/boot/efi/linuxx64.efi.stub"
 #: Modules that a machine of the lab may load; the rest of the kernel's drivers is for other hardware.
 KEPT_MODULES = (
     "kernel/arch/x86/crypto", "kernel/block", "kernel/crypto", "kernel/fs", "kernel/lib", "kernel/net",
-    "kernel/drivers/block", "kernel/drivers/char", "kernel/drivers/firmware", "kernel/drivers/virtio",
+    "kernel/drivers/acpi/button.ko", "kernel/drivers/block", "kernel/drivers/char", "kernel/drivers/firmware", "kernel/drivers/input/evdev.ko", "kernel/drivers/virtio",
     "kernel/drivers/net/bonding", "kernel/drivers/net/net_failover.ko", "kernel/drivers/net/tun.ko",
     "kernel/drivers/net/veth.ko", "kernel/drivers/net/virtio_net.ko", "kernel/drivers/net/vxlan",
 )  # fmt: skip

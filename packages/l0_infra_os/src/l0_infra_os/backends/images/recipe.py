@@ -118,5 +118,5 @@ DISK = Recipe(
 )
 """A root file system with a kernel and device events, the start of a whole-disk image."""
 
-DISK_LAYOUT_VERSION = 1
+DISK_LAYOUT_VERSION = 2
 """Counts changes of how `disk.py` turns the disk recipe into an image."""
