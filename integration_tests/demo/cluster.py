@@ -54,6 +54,7 @@ def profile(demo: Demo, bundle: Path) -> Path:
             "OMP_NUM_THREADS": "1",
         },
         "secrets": {"OGAI_L2_BROKER_URL": str(broker)},
+        "kill_mode": "process",  # supervisors and ranks outlive their agent
     }
     value = {
         "name": "demo-node",

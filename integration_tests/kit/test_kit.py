@@ -35,6 +35,8 @@ class Settings(config.LayerSettings):
     model_config = SettingsConfigDict(env_prefix="OGAI_L9_", extra="forbid")
 
     port: int = 1
+    broker_url: str = "redis://:s3cret@127.0.0.1/0"
+    api_key: str = "abc"
 
 
 PRODUCER = documents.Producer(name="test", version="1")
@@ -132,6 +134,12 @@ def test_settings_come_from_flag_environment_file_default_in_this_order(
     monkeypatch.setenv("OGAI_L9_PORT", "3")
     assert seen() == (3, "environment OGAI_L9_PORT")
     assert seen(port=4) == (4, "flag")
+
+
+def test_settings_are_shown_without_secrets(tmp_path: Path) -> None:
+    shown = {row.name: row.value for row in Settings.load(home=tmp_path).explain()}
+    assert shown["broker_url"] == "redis://***@127.0.0.1/0"
+    assert shown["api_key"] == "***"
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,14 @@ def test_values_come_back(value: str) -> None:
 
 def test_a_unit_runs_what_the_profile_says() -> None:
     unit = service_unit(
-        description="d", command=["/p", "-m", "a b"], environment="/e", user="u", restart_s=0.5
+        description="d",
+        command=["/p", "-m", "a b"],
+        environment="/e",
+        user="u",
+        restart_s=0.5,
+        kill_mode="process",
     )
+    assert "KillMode=process\n" in unit
     assert 'ExecStart=/p -m "a b"\n' in unit
     assert "EnvironmentFile=/e\n" in unit
     assert "RestartSec=0.5\n" in unit

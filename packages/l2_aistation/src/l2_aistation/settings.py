@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from ._kit.config import LayerSettings, Setting
+from ._kit.config import LayerSettings
 
 
 class Settings(LayerSettings):
@@ -44,17 +44,6 @@ class Settings(LayerSettings):
     spec_limit_bytes: int = Field(default=1_000_000, ge=1000, description="largest accepted job-spec")
     master_ports: str = Field(default="29500-31499", description="ports for the rendezvous of attempts")
     log_tail_lines: int = Field(default=200, ge=10, description="lines of a rank's log kept with its exit")
-
-    def explain(self, **flags: Any) -> list[Setting]:
-        """Every setting with its value and where it came from; tokens and passwords are masked."""
-        from ._kit.logs import HIDDEN, SECRET_NAMES, redact
-
-        return [
-            row._replace(
-                value=HIDDEN if SECRET_NAMES.search(row.name) and row.value != "None" else redact(row.value)
-            )
-            for row in super().explain(**flags)
-        ]
 
     @property
     def shared(self) -> Path:

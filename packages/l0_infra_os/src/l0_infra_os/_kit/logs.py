@@ -7,8 +7,6 @@ import re
 import sys
 from typing import Any
 
-import structlog
-
 SECRET_NAMES = re.compile(r"pass(word|wd)?$|secret|token$|api_?key$|authorization|credential", re.IGNORECASE)
 SECRET_VALUES = re.compile(r"(ogai|sk)-[A-Za-z0-9_-]{16,}|(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
 HIDDEN = "***"
@@ -30,6 +28,8 @@ def _redact_event(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str
 
 def set_up(*, level: str = "INFO", as_json: bool = False) -> None:
     """Sends the standard library's and structlog's records to stderr, redacted."""
+    import structlog  # only applications log; reading settings must stay cheap
+
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from .documents import describe, first_field
+from .logs import HIDDEN, SECRET_NAMES, redact
 from .problems import BadInput
 
 
@@ -117,4 +118,12 @@ class LayerSettings(BaseSettings):
                 return "environment OGAI_HOME"
             return f"{config_file()} [{self.TABLE}]" if name in table else "default"
 
-        return [Setting(name, str(getattr(self, name)), source(name)) for name in type(self).model_fields]
+        return [
+            Setting(name, masked(name, str(getattr(self, name))), source(name))
+            for name in type(self).model_fields
+        ]
+
+
+def masked(name: str, value: str) -> str:
+    """A setting's value for people: tokens and passwords hidden."""
+    return HIDDEN if SECRET_NAMES.search(name) and value != "None" else redact(value)

@@ -183,6 +183,7 @@ def _python_services(
             environment=environment,
             user=service.user,
             restart_s=service.restart_s,
+            kill_mode=service.kill_mode,
         )
         yield File.of(f"/etc/systemd/system/{name}", unit, restarts=name)
         yield Unit(name=name)

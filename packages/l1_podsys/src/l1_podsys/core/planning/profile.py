@@ -104,6 +104,9 @@ class PythonService(Part):
     secrets: dict[Variable, str] = Field(default_factory=dict, description="variable: file on the controller")
     user: UserName = "root"
     restart_s: float = Field(default=1.0, ge=0.1, le=600)
+    kill_mode: Literal["mixed", "process"] = Field(
+        default="mixed", description="process: what the service started goes on when it restarts"
+    )
 
     @field_validator("name")
     @classmethod

@@ -24,9 +24,9 @@ def environment_file(values: Mapping[str, str]) -> str:
 
 
 def service_unit(
-    *, description: str, command: Iterable[str], environment: str, user: str, restart_s: float
+    *, description: str, command: Iterable[str], environment: str, user: str, restart_s: float, kill_mode: str
 ) -> str:
-    """The text of a service that systemd keeps running."""
+    """The text of a service that systemd keeps running; `kill_mode` is systemd.kill(5)'s."""
     return f"""# Written by podsys; changes here are undone by the next apply.
 [Unit]
 Description={description}
@@ -40,7 +40,7 @@ EnvironmentFile={environment}
 User={user}
 Restart=always
 RestartSec={restart_s:g}
-KillMode=mixed
+KillMode={kill_mode}
 TimeoutStopSec=15
 
 [Install]
