@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import bootstrap
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -24,19 +26,29 @@ class FinishedDemo:
     machines: str
 
 
+def demo_machines() -> str:
+    """systemd-nspawn machines where this machine can have them."""
+    nspawn = os.geteuid() == 0 and shutil.which("systemd-nspawn") and shutil.which("mmdebstrap")
+    return "nspawn" if nspawn else "process"
+
+
+def demo_command(folder: Path) -> list[str]:
+    """`nox -s demo`'s program, in a folder of its own."""
+    command = [sys.executable, "-m", "integration_tests.demo", "--machines", demo_machines()]
+    return [*command, "--work", str(folder / "work"), "--report", str(folder / "demo-report.html")]
+
+
 @pytest.fixture(scope="session")
 def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> FinishedDemo:
-    """`nox -s demo`'s program, with systemd-nspawn machines where this machine can have them."""
-    nspawn = os.geteuid() == 0 and shutil.which("systemd-nspawn") and shutil.which("mmdebstrap")
-    machines = "nspawn" if nspawn else "process"
+    """A demo that ran to its end."""
+    build = [bootstrap.uv(), "build", "-q", "--wheel", "packages/l2_aistation", "--out-dir", ".cache/wheels"]
+    subprocess.run(build, cwd=ROOT, check=True)
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "integration_tests.demo", "--machines", machines]
-    command += ["--work", str(folder / "work"), "--report", str(folder / "demo-report.html")]
     done = subprocess.run(
-        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        demo_command(folder), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert done.returncode == 0, done.stdout[-8000:]
-    return FinishedDemo(folder / "work", folder / "demo-report.html", done.stdout, machines)
+    return FinishedDemo(folder / "work", folder / "demo-report.html", done.stdout, demo_machines())
 
 
 @pytest.fixture(scope="session")
