@@ -15,6 +15,13 @@ from l0_infra_os.ports import MANAGEMENT
 from .plan import Machine, Plan
 
 UPLINK = "uplink"
+NO_IPV6 = """
+for name in all default; do
+    file=/proc/sys/net/ipv6/conf/$name/disable_ipv6
+    test ! -e $file || echo 1 > $file
+done
+"""
+"""Link-local addresses would answer on every segment, and nobody hands out others here."""
 
 
 def describe(plan: Plan) -> FabricDescription:
@@ -53,9 +60,8 @@ def build(plan: Plan) -> None:
     batch(_namespaces(plan))
     batch(_fabric(plan), netns=plan.fabric_netns)
     for netns in [plan.fabric_netns, *_machine_namespaces(plan)]:
-        settings = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]
-        run(["nsenter", f"--net=/run/netns/{netns}", "sysctl", "-q", "-w", *settings])
-    run(["nsenter", f"--net=/run/netns/{plan.fabric_netns}", "nft", "-f", "-"], stdin=_guard(plan))
+        run([*enter(netns), "sh", "-ec", NO_IPV6])
+    run([*enter(plan.fabric_netns), "nft", "-f", "-"], stdin=_guard(plan))
 
 
 def remove(identity: str) -> None:

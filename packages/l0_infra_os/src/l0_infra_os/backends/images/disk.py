@@ -28,12 +28,16 @@ COMMAND_LINE = f"root=PARTLABEL=ogai-root rootwait rw console=ttyS0 quiet init=/
 AGENT = Path(__file__).parents[1] / "boot" / "agent.sh"
 STUB = "usr/lib/systemd/boot/efi/linuxx64.efi.stub"
 #: Modules that a machine of the lab may load; the rest of the kernel's drivers is for other hardware.
-KEPT_MODULES = (
-    "kernel/arch/x86/crypto", "kernel/block", "kernel/crypto", "kernel/fs", "kernel/lib", "kernel/net",
-    "kernel/drivers/acpi/button.ko", "kernel/drivers/block", "kernel/drivers/char", "kernel/drivers/firmware", "kernel/drivers/input/evdev.ko", "kernel/drivers/virtio",
-    "kernel/drivers/net/bonding", "kernel/drivers/net/net_failover.ko", "kernel/drivers/net/tun.ko",
-    "kernel/drivers/net/veth.ko", "kernel/drivers/net/virtio_net.ko", "kernel/drivers/net/vxlan",
-)  # fmt: skip
+KEPT_MODULES = tuple(
+    f"kernel/{path}"
+    for path in (
+        *("arch/x86/crypto", "block", "crypto", "fs", "lib", "net"),
+        *("drivers/acpi/button.ko", "drivers/input/evdev.ko"),  # the power button, and who hears it
+        *("drivers/block", "drivers/char", "drivers/firmware", "drivers/virtio", "drivers/net/bonding"),
+        *("drivers/net/net_failover.ko", "drivers/net/tun.ko", "drivers/net/veth.ko"),
+        *("drivers/net/virtio_net.ko", "drivers/net/vxlan"),
+    )
+)
 
 Say = Callable[[str], None]
 
