@@ -23,6 +23,8 @@ from l3_ylink.ports import JobOutcome, JobRequest
 TIED = Path(__file__).with_name("tied.py")
 GRACE_S = 5.0
 """Between SIGTERM and SIGKILL."""
+GONE_S = 2.0
+"""How long SIGKILL is given to take effect."""
 POLL_S = 0.05
 LAST_WORDS = 2000
 """Characters of a failed task's log that are looked at for its error."""
@@ -171,6 +173,18 @@ def end_all(tasks: list[subprocess.Popen[bytes]]) -> None:
     signal_all(tasks, signal.SIGKILL)
     for task in tasks:
         task.wait()
+    until = time.monotonic() + GONE_S
+    while time.monotonic() < until and any(has_members(task.pid) for task in tasks):
+        time.sleep(POLL_S)
+
+
+def has_members(group: int) -> bool:
+    """Whether a process group still has a process (what a task started ends a moment after the task)."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def signal_all(tasks: list[subprocess.Popen[bytes]], number: signal.Signals) -> None:
