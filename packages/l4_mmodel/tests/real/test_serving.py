@@ -136,9 +136,10 @@ def test_seeds_choices_and_stops(running: Running) -> None:
     assert texts(1) == texts(1)
     assert texts(1) != texts(2)
     assert len(set(texts(1))) == 3
-    whole = running.ask("abc", max_tokens=20).choices[0].message.content
+    some: dict[str, Any] = {"seed": 5, "temperature": 1.5, "max_tokens": 40}
+    whole = running.ask("abc", **some).choices[0].message.content
     stop = whole[len(whole) // 2]
-    cut = running.ask("abc", max_tokens=20, stop=[stop]).choices[0]
+    cut = running.ask("abc", **some, stop=[stop]).choices[0]
     assert (cut.message.content, cut.finish_reason) == (whole[: whole.index(stop)], "stop")
     biased = running.ask("abc", max_tokens=4, logit_bias={"70": 100}).choices[0].message.content
     assert len(set(biased)) == 1

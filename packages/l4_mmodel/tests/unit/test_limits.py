@@ -79,7 +79,7 @@ class Machine(RuleBasedStateMachine):
             self.began.append(self.now)
             self.cost.append([self.now, tokens])
         elif found.retry_s != float("inf") and found.limit != "requests at once":
-            at = self.now + found.retry_s
+            at = self.now + found.retry_s + 1e-6  # the sum is rounded
             limiter = self.limiter
             window = limiter.requests if found.limit == "requests per minute" else limiter.tokens
             assert window is not None

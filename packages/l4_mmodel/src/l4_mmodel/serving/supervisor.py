@@ -15,11 +15,13 @@ from typing import Any
 from l4_mmodel._kit.problems import Conflict, NotFound, Problem
 
 from .deployments import RUNNING, DeploymentRow, Deployments
+from .loops import repeat
 from .runtimes.process import RuntimeProcess, RuntimeSpec
 from .runtimes.remote import Remote
 
 logger = logging.getLogger(__name__)
 
+POLL_S = 0.2
 RESTART_S = (0.0, 0.5, 2, 5, 15, 30)
 """Waits before the first, second … restart in a row."""
 
@@ -110,14 +112,15 @@ class Supervisor:
     async def run(self) -> None:
         """Follows the store until cancelled, then drains."""
         try:
-            while True:
-                generation = await asyncio.to_thread(self.deployments.store.generation)
-                if generation != self._seen:
-                    self._seen = generation
-                    await self.reconcile()
-                await asyncio.sleep(0.2)
+            await repeat(self._follow, POLL_S)
         finally:
             await asyncio.shield(self.close())
+
+    async def _follow(self) -> None:
+        generation = await asyncio.to_thread(self.deployments.store.generation)
+        if generation != self._seen:
+            await self.reconcile()
+            self._seen = generation
 
     async def reconcile(self) -> None:
         """Begins what the store wants and is not running, ends what it does not want any more."""
@@ -149,6 +152,10 @@ class Supervisor:
         except Problem as problem:
             logger.warning("deployment %s failed: %s", row.name, problem)
             await self._happen(row, "fail", detail=str(problem))
+            return
+        except Exception as error:
+            logger.exception("deployment %s failed", row.name)
+            await self._happen(row, "fail", detail=f"{type(error).__name__}: {error}")
             return
         if self.url:
             await asyncio.to_thread(self.deployments.at, row.id, self.url)

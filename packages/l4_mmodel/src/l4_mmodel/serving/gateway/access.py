@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from l4_mmodel.security.keys import PREFIX, Key, Keys, hash_of
 from l4_mmodel.serving.asgi import Scope, header
 from l4_mmodel.serving.limits import Limiter
+from l4_mmodel.serving.loops import repeat
 from l4_mmodel.serving.openai import ApiError
 from l4_mmodel.store.database import Store
 
@@ -52,9 +53,7 @@ class Access:
 
     async def run(self) -> None:
         """Follows the store until cancelled."""
-        while True:
-            await self.refresh()
-            await asyncio.sleep(POLL_S)
+        await repeat(self.refresh, POLL_S)
 
     async def refresh(self) -> None:
         """Loads the keys anew if something has changed; limits of a key that stays go on."""

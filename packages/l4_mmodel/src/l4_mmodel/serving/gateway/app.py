@@ -36,6 +36,9 @@ from .streams import EventStream
 ASSUMED_TOKENS = 1024
 """What an answer may take when a key has a token limit and the request gives none."""
 
+PROMPT_BYTES = 4
+"""Bytes of a request that count as a token of its prompt until the runtime has counted."""
+
 GONE_STATUS = 499
 """Written to the ledger when the client left (nginx's number)."""
 
@@ -109,7 +112,9 @@ class Gateway:
         _must_be_able(runtime, body)
         now = self.clock()
         held = caller.limiter.enter(self._reserve(caller, raw, body), now)
-        entry = Entry(now, caller.tenant, caller.name, body["model"], GONE_STATUS, exact=False)
+        entry = Entry(
+            now, caller.tenant, caller.name, body["model"], GONE_STATUS, len(raw) // PROMPT_BYTES, exact=False
+        )  # fmt: skip
         start = time.perf_counter()
         try:
             if isinstance(held, Refused):
@@ -121,7 +126,7 @@ class Gateway:
             finally:
                 served.leave()
         except ApiError as error:
-            entry.status = error.status
+            entry.status, entry.prompt_tokens = error.status, 0
             raise
         finally:
             entry.seconds = time.perf_counter() - start
@@ -147,7 +152,7 @@ class Gateway:
             return 0
         if most_tokens(body) is None:
             body["max_tokens"] = ASSUMED_TOKENS
-        return len(raw) // 4 + (most_tokens(body) or 0) * (body.get("n") or 1)
+        return len(raw) // PROMPT_BYTES + (most_tokens(body) or 0) * (body.get("n") or 1)
 
     async def _pass_on(
         self,
@@ -174,8 +179,8 @@ class Gateway:
                 f"{base}/v1{path}", data=orjson.dumps(body), headers=headers
             ) as response:
                 if response.status != 200:
-                    await _pass_error(response, entry, send)
-                elif body.get("stream"):
+                    raise await _passed_error(response)
+                if body.get("stream"):
                     await self._stream(response, entry, send, start, asked=asked)
                 else:
                     await self._whole(response, served.model, entry, send)
@@ -227,18 +232,16 @@ def _count(entry: Entry, usage: Any) -> None:
         entry.exact = True
 
 
-async def _pass_error(response: aiohttp.ClientResponse, entry: Entry, send: Send) -> None:
+async def _passed_error(response: aiohttp.ClientResponse) -> ApiError:
     """A runtime's own error: in OpenAI's form it goes through, any other is put into it."""
     raw = await response.read()
     try:
-        message = orjson.loads(raw)["error"]["message"]
-        param, code = (orjson.loads(raw)["error"].get(name) for name in ("param", "code"))
-    except (ValueError, KeyError, TypeError):
+        found = orjson.loads(raw)["error"]
+        message, param, code = str(found["message"]), found.get("param"), found.get("code")
+    except (ValueError, KeyError, TypeError, AttributeError):
         message, param, code = f"The model's runtime answered {response.status}.", None, None
     status = response.status if response.status in (400, 404, 413, 429) else 502
-    entry.status = status
-    error = ApiError(status, str(message), param=param, code=code if isinstance(code, str) else None)
-    await send_error(send, error)
+    return ApiError(status, message, param=param, code=code if isinstance(code, str) else None)
 
 
 def _counts_by_header(backend: RuntimeProcess | Remote) -> bool:

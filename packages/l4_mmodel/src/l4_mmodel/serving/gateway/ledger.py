@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from sqlalchemy import func, insert, select
 
 from l4_mmodel.serving.limits import WINDOW_S
+from l4_mmodel.serving.loops import repeat
 from l4_mmodel.store import tables
 from l4_mmodel.store.database import Store
 
@@ -96,9 +97,7 @@ class Ledger:
     async def run(self) -> None:
         """Writes to the store until cancelled, and a last time then."""
         try:
-            while True:
-                await asyncio.sleep(FLUSH_S)
-                await asyncio.to_thread(self.flush)
+            await repeat(lambda: asyncio.to_thread(self.flush), FLUSH_S)
         finally:
             self.flush()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 
 from l4_mmodel._kit.logs import redact
 from l4_mmodel._kit.problems import Failed, Unavailable
@@ -138,7 +139,9 @@ class RuntimeProcess:
         headers = {"x-ogai-adapter": adapter} if adapter else {}
         try:
             async with self.session.post(f"http://runtime{path}", json=body, headers=headers) as response:
-                value = await response.json(content_type=None)
+                value = orjson.loads(await response.read() or b"{}")
+        except orjson.JSONDecodeError as error:
+            raise Failed(f"the runtime answered {response.status} without JSON", field=path) from error
         except (aiohttp.ClientError, OSError) as error:
             why = self.last_lines() if not self.running else str(error)
             raise Failed("the runtime went away during a request", why=why) from error

@@ -1,0 +1,5 @@
+"""`python -m l4_mmodel.cli`."""
+
+from . import main
+
+main()
