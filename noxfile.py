@@ -52,7 +52,9 @@ if os.environ.get("PIP_FIND_LINKS"):
 def run(session: nox.Session, *command: str | Path, **env: str) -> None:
     """Runs a command with the shared environment's programs first on PATH."""
     path = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
-    session.run(*map(str, command), external=True, env={**os.environ, "PATH": path, **env})
+    program = VENV / "bin" / command[0]
+    words = map(str, (program if program.exists() else command[0], *command[1:]))
+    session.run(*words, external=True, env={**os.environ, "PATH": path, **env})
 
 
 def run_all(session: nox.Session, *commands: tuple[str | Path, ...]) -> None:
