@@ -13,10 +13,12 @@
     if (["hidden", "clip"].includes(s.overflowX) && e.scrollWidth > e.clientWidth + 1) faults.push(`text cut in ${name(e)}`);
   }
   const boxes = texts.map(e => {
-    const range = document.createRange();
-    range.selectNodeContents(e);
+    const range = document.createRange();  // of the element's own words, not of what is folded away in it
+    const words = [...e.childNodes].filter(n => n.nodeType === 3 && n.textContent.trim());
+    range.setStartBefore(words[0]);
+    range.setEndAfter(words[words.length - 1]);
     return { e, r: range.getBoundingClientRect() };
-  }).slice(0, 600);
+  }).filter(box => box.r.width > 1).slice(0, 600);
   const sticky = e => e.closest("header.top");
   for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
     const a = boxes[i], b = boxes[j];

@@ -23,7 +23,7 @@ ARTEFACTS = ROOT / "test-artefacts" / "browser"
 PROBE = (Path(__file__).with_name("probe.js")).read_text()
 MOST_PAGES = 80
 #: Pages that are not ours to lay out, or that end the session.
-LEFT_OUT = ("/api/docs", "/openapi.json", "/logout", "/static/", "/assets/", "/metrics")
+LEFT_OUT = ("/api/", "/openapi.json", "/healthz", "/logout", "/static/", "/assets/", "/metrics")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 pytestmark = [

@@ -15,6 +15,8 @@ from l3_ylink.api import (
     AistationRunner,
     DatasetManifest,
     ParallelPlan,
+    Settings,
+    Shelf,
     import_gguf,
     load_recipe,
     make_plan,
@@ -24,17 +26,23 @@ from l3_ylink.api import (
     train_sft,
 )
 
-from integration_tests.demo.stage import ROOT, Demo
+from integration_tests.demo.stage import ROOT, TENANT, Demo
 
 HERE = ROOT / "integration_tests" / "demo"
 STEPS = 60
 LOST_RANK = 2
 
 
+def show_on_page(kind: str, name: str, path: Path) -> None:
+    """Puts a data set, a plan or a run on ylink's page."""
+    Shelf(Settings.load().state_dir).add(kind=kind, name=name, path=path, tenant=TENANT)
+
+
 def data(demo: Demo) -> None:
     """The carried text, extracted, cleaned, judged, deduplicated and tokenised; and the instructions."""
     out = demo.shared / "corpus"
     run_recipe(load_recipe(HERE / "recipe.yaml"), input_folder=HERE / "data", out=out, workers=2)
+    show_on_page("data", "corpus", out)
     for name, folder in (("dataset-manifest", out), ("dataset-manifest-instructions", out / "instructions")):
         manifest = DatasetManifest.read(folder / "dataset-manifest.json")
         manifest.write(demo.document(name))
@@ -50,6 +58,7 @@ def pretrain(demo: Demo, client: Aistation, infra: InfraOs | None, token: str) -
     plan = make_plan(read_shape("tiny"), 4, steps=STEPS, inputs=[corpus.reference()], tokens=corpus.tokens)
     plan.write(plan_file)
     ParallelPlan.read(plan_file).write(demo.document("parallel-plan"))
+    show_on_page("plan", "pretrain", plan_file)
     fault = PowerOff(demo, client, infra)
     manifest = train_pretrain(
         plan_file,
@@ -61,6 +70,7 @@ def pretrain(demo: Demo, client: Aistation, infra: InfraOs | None, token: str) -
         seed=demo.seed,
         on_step=fault,
     )
+    show_on_page("run", "pretrain", demo.shared / "pretrain")
     fault.tell(keep_job(demo, client, "pretrain", ""))
     manifest.write(demo.document("model-manifest-pretrained"))
 
@@ -134,6 +144,7 @@ def fine_tune(demo: Demo, client: Aistation, token: str) -> Path:
         name="triage",
     )
     keep_job(demo, client, "triage", "-triage")
+    show_on_page("run", "triage", out)
     manifest.write(demo.document("model-manifest-triage"))
     demo.say(f"adapter of {manifest.parameters} parameters in {time.monotonic() - start:.0f} s")
     shutil.rmtree(out / "checkpoints", ignore_errors=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .models.gguf import import_gguf
     from .ports import CheckpointRequest, JobOutcome, JobRequest, JobRunner
     from .settings import Settings
+    from .store.shelf import Shelf
     from .trainkit.planning import make_plan, read_shape
     from .trainkit.service import train_pretrain, train_sft
     from .web import create_app
@@ -25,6 +26,7 @@ _DATA = {
     "ModelManifest": "documents",
     "ParallelPlan": "documents",
     "Settings": "settings",
+    "Shelf": "store.shelf",
     "create_app": "web",
     "Recipe": "datakit.recipe",
     "load_recipe": "datakit.recipe",
@@ -68,6 +70,7 @@ __all__ = [
     "ParallelPlan",
     "Recipe",
     "Settings",
+    "Shelf",
     "TokenFile",
     "create_app",
     "explain",

@@ -241,6 +241,10 @@ def _add_shell_routes(app: FastAPI) -> None:
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def favicon(request: Request) -> Response:
+        return RedirectResponse(link(request, "/static/icon.svg"))
+
     @app.get("/metrics", include_in_schema=False)
     async def metrics(request: Request) -> Response:
         return PlainTextResponse(generate_latest(request.app.state.registry))
