@@ -138,6 +138,7 @@ CASES: list[tuple[str, str]] = [
     ("user_code_error", "训练开始\n" + TRACE + "ValueError: 批次为空"),
     ("env_mismatch", TRACE + "ModuleNotFoundError: No module named 'flash_attn'"),
     ("env_mismatch", "/bin/sh: 1: deepspeed: command not found"),
+    ("env_mismatch", "python3: can't open file '/job/trian.py': [Errno 2] No such file or directory"),
     ("port_in_use", TRACE + "OSError: [Errno 98] Address already in use"),
     (
         "preempted",
@@ -253,6 +254,8 @@ def exit_of(
     return RankExit(rank, f"n{rank}", at, None if signal else code, signal, False, tuple(text.splitlines()))
 
 
+REFUSED = "error: data: no such folder: 数据\n  why: it was moved\n  try: ylink plan pretrain\n\n"
+USAGE = "usage: train.py [-h] --steps N\ntrain.py: error: argument --steps: invalid int value: 'x'"
 PEER = TRACE + "RuntimeError: [pair.cc:5] Connection reset by peer"
 
 
@@ -300,6 +303,14 @@ def evidence(*exits: RankExit, lost: tuple[LostNode, ...] = (), stalls: tuple[St
                 exit_of(0, 9.0, PEER), exit_of(1, 9.1, TRACE + "torch.OutOfMemoryError: CUDA out of memory.")
             ),
         ),
+        ("user_code_error", 0, "n0", evidence(exit_of(0, 1.0, "loading\n" + REFUSED, code=2))),
+        ("user_code_error", 2, "n2", evidence(exit_of(1, 1.0, PEER), exit_of(2, 1.1, REFUSED, code=2))),
+        ("user_code_error", 0, "n0", evidence(exit_of(0, 1.0, USAGE, code=2))),
+        ("unknown", None, None, evidence(exit_of(0, 1.0, REFUSED, code=1))),
+        ("unknown", None, None, evidence(exit_of(0, 1.0, REFUSED, code=3))),
+        ("unknown", None, None, evidence(exit_of(0, 1.0, REFUSED + "\nstep 4 loss 2.1", code=2))),
+        ("unknown", None, None, evidence(exit_of(0, 1.0, "0 errors: all well", code=2))),
+        ("unknown", None, None, evidence(exit_of(0, 1.0, "  error: indented, of somebody else", code=2))),
         ("unknown", None, None, evidence(exit_of(0, 1.0, "step 3", code=3))),
         ("unknown", None, None, evidence()),
     ],

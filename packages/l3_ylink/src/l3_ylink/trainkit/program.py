@@ -24,9 +24,9 @@ def run_program(main: Callable[[], None]) -> None:
     try:
         main()
     except Problem as problem:
+        sys.stdout.flush()  # the error is the last word in a log that both share
         for number, line in enumerate(str(problem).splitlines()):
             print(("error: " if number == 0 else "  ") + line, file=sys.stderr, flush=True)
-        sys.stdout.flush()
         os._exit(problem.exit_code)  # threads of a half-made process group must not hold the exit up
 
 

@@ -361,9 +361,10 @@ RULES: tuple[Rule, ...] = (
         "ModuleNotFoundError:|ImportError:|Torch not compiled with CUDA|undefined symbol:"
         r"|version `GLIBC\S*' not found|no kernel image is available"
         "|driver version is insufficient|cannot open shared object file|command not found"
-        "|^cannot start |No module named",
+        "|^cannot start |No module named|can't open file '.*No such file",
         "ModuleNotFoundError|ImportError|Torch not compiled|undefined symbol|GLIBC|no kernel image"
-        "|driver version|shared object file|command not found|cannot start |No module named",
+        "|driver version|shared object file|command not found|cannot start |No module named"
+        "|can't open file",
     ),
     _rule(
         "data_error",
@@ -385,3 +386,6 @@ NOT_THE_USERS = re.compile(
     r"^(?:KeyboardInterrupt|SystemExit|SignalException|ChildFailedError|.*ElasticError)$"
 )
 """Exceptions that say that somebody else ended the process."""
+
+REFUSAL = re.compile(r'^(?:\S+: )?[Ee]rror: \S|^\{"type": "urn:ogai:problem:')
+"""How a program that ends with exit code 2 (argparse, click, our own) says that its input is wrong."""

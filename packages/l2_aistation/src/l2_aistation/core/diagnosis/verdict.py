@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from l2_aistation.core.healing import Cause, Evidence, LostNode, RankExit, Stall
 
-from .rules import CONSEQUENCE, ROOT
+from .rules import CONSEQUENCE, REFUSAL, ROOT
 from .scan import Scanner, Sign, Stream
 from .vocabulary import LABELS
 
@@ -29,6 +29,7 @@ _SIGNAL_LABELS = {
     signals.SIGILL: "segfault",
     signals.SIGBUS: "shm_exhausted",
 }
+_BAD_INPUT = 2
 _NODE_MARGIN_S = 1.0
 _MOST_CONSEQUENCES = 4
 
@@ -110,9 +111,23 @@ def _exit_sign(end: RankExit, order: int) -> Sign | None:
             f"rank {end.rank} on {end.node} could not be started (exit code {end.code})",
         )
     else:
-        return None
+        return _refusal_sign(end, order)
     sign = Sign(label, 50, (order, 0), None, end.node, end.rank, at=end.at)
     sign.add(line)
+    return sign
+
+
+def _refusal_sign(end: RankExit, order: int) -> Sign | None:
+    """Exit code 2 after an error message as the last words: the program refuses its input, now and again."""
+    words = [line.rstrip() for line in end.tail if line.strip()]
+    start = len(words) - 1
+    while start > 0 and words[start][0].isspace():  # its "why" and "try" are indented
+        start -= 1
+    if end.code != _BAD_INPUT or not words or not REFUSAL.match(words[start]):
+        return None
+    sign = Sign("user_code_error", 90, (order, 0), None, end.node, end.rank, at=end.at)
+    for line in words[start:]:
+        sign.add(line.strip())
     return sign
 
 

@@ -63,7 +63,7 @@ LABELS: dict[str, Label] = {
     "storage_io_error": Label("storage", "replace", "a local disk has errors"),
     "permission_denied": Label("storage", "fix", "no right to read or write a path"),
     "data_error": Label("data", "fix", "a sample cannot be read or decoded"),
-    "user_code_error": Label("software", "fix", "an exception in the user's own code"),
+    "user_code_error": Label("software", "fix", "an exception in the user's code, or input that it refuses"),
     "env_mismatch": Label("software", "fix", "wrong build, missing package or program"),
     "port_in_use": Label("software", "restart", "the rendezvous port is taken"),
     "preempted": Label("scheduler", "restart", "the scheduler took the resources"),
