@@ -8,7 +8,6 @@ import random
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from l2_aistation._kit.problems import Problem
 from rich.console import Console
@@ -61,7 +60,7 @@ def flow(demo: Demo) -> None:
 def main() -> int:
     """Runs the flow, writes the report, leaves nothing running."""
     chosen = options()
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
     console.print(f"seed {chosen.seed}, machines {chosen.machines}, work in {chosen.work}")
     demo = Demo(chosen.machines, chosen.work.resolve(), chosen.seed, console)
@@ -71,15 +70,13 @@ def main() -> int:
     except Problem as problem:
         console.print(f"[red]stopped:[/red] {problem}", markup=True)
         return problem.exit_code
+    except KeyboardInterrupt:
+        return 130
     report.write(demo, chosen.report)
     total = sum(seconds for _, seconds in demo.times)
     console.print(f"done in {total:.0f} s; everything is stopped")
     print(chosen.report)
     return 0
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -49,7 +49,10 @@ def nodes(demo: Demo, room: Lab) -> InfraOs:
         lease = infra.lease(TENANT, nodes=MEMBERS, spares=SPARES)
         demo.say(f"leased {MEMBERS} nodes and a spare: {lease.id}")
         if demo.machines == "process":
-            demo.limit("L0 ends at its plan", infra.plan_provision(lease.id, image="debian"))
+            plan = infra.plan_provision(lease.id, image="debian")
+            limit = f"L0 ends at its plan ({len(plan)} nodes), L1 is left out: nspawn machines need root"
+            demo.notes["limits"] = [limit]
+            demo.say(limit)
             return infra
         infra.provision(lease.id, image="debian", ssh_keys=[demo.public_key()])
     inventory = infra.inventory(TENANT)

@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import httpx
 import yaml
 from l1_podsys.api import ClusterReport, Podsys
 from l2_aistation.api import Aistation
 
 from integration_tests.demo.stage import ROOT, Demo
+from integration_tests.processes import wait_for
 
 AISTATION = [sys.executable, "-m", "l2_aistation"]
 PORT = 18472
@@ -27,13 +26,8 @@ def platform(demo: Demo, controller: str | None) -> Aistation:
     environment = {"OGAI_L2_SHARED_DIR": str(demo.shared), "OGAI_L2_PORT": str(PORT)}
     demo.process("aistation", [*AISTATION, "serve", *listen], environment)
     client = Aistation(f"http://127.0.0.1:{PORT}")
-    for _ in range(300):
-        try:
-            httpx.get(f"{client.url}/healthz").raise_for_status()
-            return client
-        except httpx.HTTPError:
-            time.sleep(0.1)
-    raise SystemExit(f"aistation did not start: see {demo.folder('logs') / 'aistation.log'}")
+    wait_for(f"{client.url}/healthz", log=demo.folder("logs") / "aistation.log")
+    return client
 
 
 def profile(demo: Demo, bundle: Path) -> Path:

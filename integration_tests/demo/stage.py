@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from typing import Any
 from l2_aistation._kit.tokens import TokenStore
 from rich.console import Console
 
+from integration_tests.processes import end, start
 from tools.bootstrap import cache_home
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -37,23 +36,12 @@ class Demo:
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.home, self.shared = self.root / "home", self.root / "storage" / TENANT
+        self.cache = cache_home()  # what is kept between runs
         shutil.rmtree(self.root, ignore_errors=True)
         for folder in (self.shared, self.folder("documents"), self.folder("logs"), self.home):
             folder.mkdir(parents=True, exist_ok=True)
         os.environ["OGAI_HOME"] = str(self.home)
-
-    @property
-    def home(self) -> Path:
-        return self.root / "home"
-
-    @property
-    def shared(self) -> Path:
-        return self.root / "storage" / TENANT
-
-    @property
-    def cache(self) -> Path:
-        """What is kept between runs."""
-        return cache_home()
 
     def folder(self, name: str) -> Path:
         return self.root / name
@@ -70,17 +58,12 @@ class Demo:
     @contextmanager
     def stage(self, title: str) -> Iterator[None]:
         """Times a stage and shows that it runs."""
-        start = time.monotonic()
+        began = time.monotonic()
         self.console.print(f"[bold]{title}[/bold]")
         with self.console.status(title):
             yield
-        self.times.append((title, time.monotonic() - start))
+        self.times.append((title, time.monotonic() - began))
         self.console.print(f"  done in {self.times[-1][1]:.1f} s")
-
-    def limit(self, what: str, plan: list[dict[str, Any]]) -> None:
-        """Notes what this machine could not do, for the person and the report."""
-        self.say(f"{what} ({len(plan)} entries): systemd-nspawn machines need root")
-        self.notes.setdefault("limits", []).append(f"{what}: systemd-nspawn machines need root.")
 
     def public_key(self) -> str:
         """The key that opens the tenant's nodes, made for this run."""
@@ -94,29 +77,5 @@ class Demo:
         self.console.print(f"  {text}", highlight=False)
 
     def process(self, name: str, command: list[str], environment: dict[str, str]) -> None:
-        """Starts a server that ends with the demo, also when that is killed; writes logs/NAME.log."""
-        with open(self.folder("logs") / f"{name}.log", "wb") as log:
-            child = subprocess.Popen(
-                command,
-                env={**os.environ, **environment},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=end_with_parent,  # noqa: PLW1509 (one system call, no lock is taken)
-            )
-        self.stack.callback(end, child)
-
-
-def end_with_parent() -> None:
-    """Asks the kernel for a SIGTERM when the parent dies (prctl(2), PR_SET_PDEATHSIG)."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
-
-
-def end(child: subprocess.Popen[bytes]) -> None:
-    """TERM, then KILL after ten seconds."""
-    child.terminate()
-    try:
-        child.wait(10)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+        """Starts a server that ends with the demo; its output goes to logs/NAME.log."""
+        self.stack.callback(end, start(command, environment, self.folder("logs") / f"{name}.log"))
