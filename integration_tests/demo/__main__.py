@@ -20,8 +20,7 @@ from integration_tests.demo.stage import ROOT, Demo
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="nox -s demo --", description=__doc__)
-    kinds = ("nspawn", "qemu", "process")
-    parser.add_argument("--machines", choices=kinds, help="default: nspawn as root, else process")
+    parser.add_argument("--machines", choices=("nspawn", "qemu", "process"), help="process: without root")
     parser.add_argument("--work", type=Path, default=ROOT / "demo-work", help="folder of this run")
     parser.add_argument("--report", type=Path, default=ROOT / "demo-report.html", help="the page at the end")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("OGAI_SEED") or 0) or None)

@@ -66,8 +66,7 @@ def nodes(demo: Demo, room: Lab) -> InfraOs:
 
 def firmware_machine(demo: Demo) -> None:
     """One machine with real UEFI firmware through the same code: PXE, image on its disk, login, erased."""
-    home = demo.folder("firmware")
-    settings = Settings.load(home=home)
+    settings = Settings.load(home=demo.folder("firmware"))
     room = Lab(settings.lab_folder)
     demo.stack.callback(room.down)
     with InfraOs(settings) as infra, infra.serving():
@@ -82,4 +81,3 @@ def firmware_machine(demo: Demo) -> None:
         demo.say(f"{node.id} with UEFI firmware: {node.state}, {node.cpu_model}, {node.disks[0].name}")
         infra.release(lease.id)
         demo.say(f"released: {infra.nodes()[0].state}, erased")
-    room.down()

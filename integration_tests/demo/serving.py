@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import openai
-from l4_mmodel.api import EvalReport, Mmodel
+from l4_mmodel.api import Mmodel
 
 from integration_tests.demo.stage import ROOT, TENANT, Demo
 
@@ -18,7 +18,7 @@ QUESTION = (
 )
 
 
-def evaluate(demo: Demo, mmodel: Mmodel, base: Path, adapter: Path) -> EvalReport:
+def evaluate(demo: Demo, mmodel: Mmodel, base: Path, adapter: Path) -> None:
     """Both models into the registry, and the adapter measured beside its base."""
     versions = [mmodel.register(folder / "model-manifest.json") for folder in (base, adapter)]
     reports = mmodel.evaluate(SUITE, versions)
@@ -29,12 +29,10 @@ def evaluate(demo: Demo, mmodel: Mmodel, base: Path, adapter: Path) -> EvalRepor
             demo.say(f"{report.model_name}: {metric.name} {metric.value:.3f} {interval}, n = {metric.n}")
     promotion = mmodel.promote(versions[1], RULE)
     demo.say(f"promotion by {RULE!r}: {'yes' if promotion.promoted else 'no'}")
-    better = 1 if promotion.promoted else 0
-    deployment = mmodel.deploy(
-        versions[better], name="triage", reason=RULE, evaluation=reports[better].reference()
-    )
+    better = int(promotion.promoted)
+    why = reports[better].reference()
+    deployment = mmodel.deploy(versions[better], name="triage", reason=RULE, evaluation=why)
     demo.notes["served"] = f"{deployment.model_name} {deployment.model_version}, because {RULE}"
-    return reports[better]
 
 
 def serve_and_ask(demo: Demo, mmodel: Mmodel) -> None:
