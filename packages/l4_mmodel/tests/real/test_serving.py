@@ -179,23 +179,29 @@ def runtime_pid(server: Server) -> int:
 
 
 def test_a_killed_runtime_is_503_and_comes_back(running: Running) -> None:
-    stream = running.ask("abc", stream=True, max_tokens=400)
-    next(iter(stream))
+    endless: dict[str, Any] = {"logit_bias": {"70": 100}, "max_tokens": 450, "n": 8}  # one letter, always
+    stream = iter(running.ask("abc", stream=True, **endless))
+    next(stream)
     os.kill(runtime_pid(running.server), signal.SIGKILL)
     with pytest.raises(openai.APIError, match="ended during the answer"):
-        list(stream)
+        print(len(list(stream)), "chunks came after the kill")
     with pytest.raises(openai.APIStatusError) as caught:
         running.ask("abc")
     assert caught.value.status_code == 503
     assert int(caught.value.response.headers["retry-after"]) >= 1
-    running.server.wait(["tiny-llama", "tiny-lora"], 60)
-    assert running.ask("abc", model="tiny-lora").choices[0].finish_reason
+    for _ in range(300):
+        try:
+            assert running.ask("abc", model="tiny-lora").choices[0].finish_reason
+            return
+        except openai.InternalServerError:
+            time.sleep(0.1)
+    raise AssertionError("the runtime did not come back")
 
 
 def test_stop_lets_requests_under_way_end(running: Running) -> None:
     running.mmodel.deploy("tiny-llama", name="going")
     running.server.wait(["going"], 30)
-    stream = running.ask("abc", model="going", stream=True, max_tokens=200)
+    stream = running.ask("abc", model="going", stream=True, max_tokens=400, logit_bias={"70": 100}, n=4)
     seen = [next(iter(stream))]
     running.mmodel.stop("going")
     time.sleep(0.5)

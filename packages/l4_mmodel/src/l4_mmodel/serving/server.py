@@ -32,6 +32,7 @@ class Server:
         self.process = process
         self.port = port
         self.log = log
+        self.started_at = mmodel.store.clock()
 
     @property
     def url(self) -> str:
@@ -90,9 +91,11 @@ class Server:
                 raise Failed("the server ended", why=self.last_lines())
             states = [self.mmodel.deployed.get(self.mmodel.tenant, name) for name in names]
             for row in states:
-                if row.state == "failed":
+                if row.state == "failed" and row.changed_at >= self.started_at:
                     raise Failed(f"deployment {row.name} failed", why=row.detail)
-            if all(row.state == "ready" for row in states) and self._listens():
+            # "ready" from before the start was said by a server that is gone.
+            ready = (row.state == "ready" and row.changed_at >= self.started_at for row in states)
+            if all(ready) and self._listens():
                 return
             time.sleep(POLL_S)
         raise Failed(f"not ready in {timeout_s:g} s", why=self.last_lines())
