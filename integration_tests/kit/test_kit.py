@@ -70,6 +70,7 @@ def test_a_wrong_document_names_the_field(value: dict[str, object], field: str, 
         Note.parse(whole)
     assert caught.value.field == field
     assert words in str(caught.value)
+    assert str(caught.value).count(f"{field}:") == 1
 
 
 def test_broken_json_names_the_file(tmp_path: Path) -> None:
