@@ -146,7 +146,7 @@ def stage(folder: Path, uri: str, into: Path | None, *, expected: str, size: int
 def copy_and_hash(source: int, into: Path | None) -> str:
     """The digest of what `source` holds; what is hashed is also what is written to `into`."""
     hasher = hashlib.sha256()
-    buffer = memoryview(bytearray(CHUNK))
+    buffer = memoryview(bytearray(min(CHUNK, os.fstat(source).st_size + 1)))
     target = None if into is None else os.open(into, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         while count := os.readv(source, [buffer]):

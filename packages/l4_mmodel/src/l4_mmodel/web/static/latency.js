@@ -10,7 +10,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const options = {
     width: place.clientWidth,
     height: 260,
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
+    scales: { x: { range: () => [Date.now() / 1000 - 600, Date.now() / 1000] }, y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
     axes: [axis, { ...axis, size: 60 }],
     series: [
       { label: place.dataset.time },
