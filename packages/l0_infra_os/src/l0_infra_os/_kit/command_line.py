@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
@@ -17,8 +17,16 @@ from .documents import json_schema  # noqa: F401  (re-exported for `schema` comm
 from .logs import redact
 from .problems import Problem
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+_WIDE = 1000  # what no person looks at is not folded: one line a row for grep and files
+
+
+def _console(stream: TextIO, *, stderr: bool = False) -> Console:
+    fitted = stream.isatty() or "COLUMNS" in os.environ
+    return Console(stderr=stderr, highlight=False, width=None if fitted else _WIDE)
+
+
+out = _console(sys.stdout)
+err = _console(sys.stderr, stderr=True)
 
 
 def new_app(help_text: str) -> typer.Typer:

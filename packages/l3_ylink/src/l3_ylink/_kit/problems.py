@@ -23,7 +23,8 @@ class Problem(Exception):  # noqa: N818 (the RFC's word)
         self.field = field
 
     def __str__(self) -> str:
-        lines = [self.what if self.field is None else f"{self.field}: {self.what}"]
+        named = self.field is None or f"{self.field}: " in self.what
+        lines = [self.what if named else f"{self.field}: {self.what}"]
         if self.why:
             lines.append(f"why: {self.why}")
         if self.do:
