@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -63,9 +64,13 @@ class Aistation:
         self.url = (url or settings.service_url).rstrip("/")
         if token is None:
             token = settings.token or TokenStore(settings.tokens_file).admin_token()
-        self.http = httpx.Client(
-            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=timeout_s
-        )
+        if not token.isascii():
+            raise BadInput("has letters that no token of ours has", field="token")
+        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            self.http = httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=timeout_s)
+        except httpx.InvalidURL as error:
+            raise BadInput(f"{self.url} is no address: {error}", field="url") from error
 
     def close(self) -> None:
         """Closes the connections."""
@@ -86,7 +91,8 @@ class Aistation:
         value = spec.as_json() if isinstance(spec, Document) else spec
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         params = {} if tenant is None else {"tenant": tenant}
-        return self._json("POST", "/jobs", json=value, headers=headers, params=params)
+        content = _encoded(value, "job-spec")
+        return self._json("POST", "/jobs", content=content, headers=headers, params=params)
 
     def jobs(
         self, *, state: str | None = None, queue: str | None = None, limit: int = 100
@@ -97,42 +103,42 @@ class Aistation:
 
     def job(self, job: str) -> dict[str, Any]:
         """A job with its spec, attempts and faults."""
-        return self._json("GET", f"/jobs/{job}")
+        return self._json("GET", f"/jobs/{_part(job)}")
 
     def explain(self, job: str) -> dict[str, Any]:
         """Why a job waits: `words`, `limit`, `needed`, `free`, `holders`, `start_by`."""
-        return self._json("GET", f"/jobs/{job}/explain")
+        return self._json("GET", f"/jobs/{_part(job)}/explain")
 
     def cancel(self, job: str) -> dict[str, Any]:
         """Ends a job for good."""
-        return self._json("POST", f"/jobs/{job}/cancel")
+        return self._json("POST", f"/jobs/{_part(job)}/cancel")
 
     def suspend(self, job: str) -> dict[str, Any]:
         """Takes a job off its nodes until it is released."""
-        return self._json("POST", f"/jobs/{job}/suspend")
+        return self._json("POST", f"/jobs/{_part(job)}/suspend")
 
     def release(self, job: str) -> dict[str, Any]:
         """Lets a suspended job wait for a place again."""
-        return self._json("POST", f"/jobs/{job}/release")
+        return self._json("POST", f"/jobs/{_part(job)}/release")
 
     def requeue(self, job: str) -> dict[str, Any]:
         """Takes a job off its nodes and lets it wait for others."""
-        return self._json("POST", f"/jobs/{job}/requeue")
+        return self._json("POST", f"/jobs/{_part(job)}/requeue")
 
     def record(self, job: str) -> JobRecord:
         """What became of a job."""
-        return JobRecord.parse(self._json("GET", f"/jobs/{job}/record"), where=f"record of {job}")
+        return JobRecord.parse(self._json("GET", f"/jobs/{_part(job)}/record"), where=f"record of {job}")
 
     def steps(self, job: str) -> list[dict[str, Any]]:
         """The steps that a job reported."""
-        return self._list(f"/jobs/{job}/steps", {})
+        return self._list(f"/jobs/{_part(job)}/steps", {})
 
     def logs(self, job: str, *, rank: int = 0, attempt: int | None = None, lines: int = 1000) -> str:
         """The end of a rank's log."""
         params: dict[str, Any] = {"rank": rank, "lines": lines}
         if attempt is not None:
             params["attempt"] = attempt
-        return self._request("GET", f"/jobs/{job}/logs", params=params).text
+        return self._request("GET", f"/jobs/{_part(job)}/logs", params=params).text
 
     def watch(self, job: str | None = None, *, patience_s: float = 60.0) -> Iterator[dict[str, Any]]:
         """Events as they happen, from the job's first; ends when the job is over.
@@ -140,7 +146,7 @@ class Aistation:
         A lost connection (a restart of the platform) is taken up again where it was, for
         `patience_s` of silence.
         """
-        path = "/watch" if job is None else f"/jobs/{job}/watch"
+        path = "/watch" if job is None else f"/jobs/{_part(job)}/watch"
         last, since = "", time.monotonic()
         while True:
             try:
@@ -182,15 +188,15 @@ class Aistation:
     def import_pool(self, report: Document | dict[str, Any]) -> dict[str, Any]:
         """Takes the cluster of a cluster-report in as the pool."""
         value = report.as_json() if isinstance(report, Document) or hasattr(report, "as_json") else report
-        return self._json("POST", "/pool", json=value)
+        return self._json("POST", "/pool", content=_encoded(value, "cluster-report"))
 
     def cordon(self, node: str, reason: str = "") -> dict[str, Any]:
         """Keeps new tasks off a node."""
-        return self._json("POST", f"/nodes/{node}/cordon", json={"reason": reason})
+        return self._json("POST", f"/nodes/{_part(node)}/cordon", json={"reason": reason})
 
     def uncordon(self, node: str) -> dict[str, Any]:
         """Lets tasks onto a node again."""
-        return self._json("POST", f"/nodes/{node}/uncordon")
+        return self._json("POST", f"/nodes/{_part(node)}/uncordon")
 
     def queues(self) -> list[dict[str, Any]]:
         """Queues with their limits and use."""
@@ -198,7 +204,7 @@ class Aistation:
 
     def put_queue(self, name: str, **limits: Any) -> dict[str, Any]:
         """Adds a queue or changes it."""
-        return self._json("PUT", f"/queues/{name}", json=limits)
+        return self._json("PUT", f"/queues/{_part(name)}", json=limits)
 
     def faults(self) -> list[dict[str, Any]]:
         """The newest faults."""
@@ -216,16 +222,23 @@ class Aistation:
         return response
 
     def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
-        value: dict[str, Any] = self._request(method, path, **options).json()
+        value: dict[str, Any] = self._value(self._request(method, path, **options))
         return value
 
     def _list(self, path: str, params: dict[str, Any]) -> list[dict[str, Any]]:
-        value: list[dict[str, Any]] = self._request("GET", path, params=params).json()
+        value: list[dict[str, Any]] = self._value(self._request("GET", path, params=params))
         return value
 
-    def _silent(self, error: Exception) -> Problem:
+    def _value(self, response: httpx.Response) -> Any:
+        try:
+            return response.json()
+        except ValueError as error:
+            why = "something else listens there: its answer is not JSON"
+            raise self._silent(why) from error
+
+    def _silent(self, why: object) -> Problem:
         return Unavailable(
-            f"no aistation answers at {self.url}", why=str(error), do="start it with `aistation serve`"
+            f"no aistation answers at {self.url}", why=str(why), do="start it with `aistation serve`"
         )
 
     def _stream(self, path: str, last: str) -> Iterator[dict[str, Any]]:
@@ -246,12 +259,26 @@ class Aistation:
                     fields = {}
 
 
+def _part(name: str) -> str:
+    """A name as one part of a path, whatever it holds."""
+    return quote(name, safe="")
+
+
+def _encoded(value: Any, what: str) -> bytes:
+    """`value` as JSON, which has no NaN, dates, circles or lone surrogates."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadInput(f"holds what JSON cannot carry: {error}", field=what) from error
+
+
 def problem_of(response: httpx.Response) -> Problem:
     """The problem in an answer."""
     try:
         body = response.json()
     except ValueError:
         body = {}
+    body = body if isinstance(body, dict) else {}
     kind = PROBLEMS.get(response.status_code, Failed)
     problem = kind(
         body.get("title") or f"the service answered {response.status_code}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
@@ -31,7 +32,7 @@ def _lines(path: Path) -> Iterator[str]:
         with _opened(path) as stream:
             while raw := stream.readline(_MOST_OF_A_LINE):
                 yield raw.decode("utf-8", "replace").rstrip("\r\n")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(
             f"cannot be read: {reason}", field=str(path), do="check the path and its rights"

@@ -130,6 +130,12 @@ def test_what_only_an_operator_may_do(site: Any) -> None:
         assert problem(site.client.request(method, path, json=body))[0] == 401, path
 
 
+def test_a_state_that_is_none_is_refused(site: Any) -> None:
+    answer = site.client.get("/api/v1/jobs", params={"state": "zzz"}, headers=site.red)
+    assert problem(answer)[0] == 422
+    assert "'queued'" in answer.json()["title"]
+
+
 BAD_SPECS: list[tuple[dict[str, Any], str, str]] = [
     ({"colour": "red"}, "colour", "Extra inputs are not permitted"),
     ({"tasks": []}, "tasks", "at least 1 item"),

@@ -367,6 +367,20 @@ def test_an_empty_log_is_unknown_and_a_missing_one_is_refused(tmp_path: Path) ->
         diagnose([])
 
 
+def test_a_packed_log_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(random.Random(0).randbytes(4000)))
+    packed[1000:1100] = b"\xff" * 100
+    for name, content in {"torn": packed[:2000], "bits": packed, "other": b"no gzip at all"}.items():
+        (tmp_path / f"{name}.gz").write_bytes(content)
+        with pytest.raises(BadInput, match="cannot be read"):
+            diagnose([tmp_path / f"{name}.gz"])
+
+
+def test_a_time_stamp_that_is_no_time_is_passed_over() -> None:
+    line = "2026-13-45 99:99:99 OSError: [Errno 28] No space left on device"
+    assert diagnose_lines([Stream("log", [line])]).cause.label == "disk_full"
+
+
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     with open(tmp_path / "big", "wb") as stream:
         stream.writelines(b"x" * (1 << 20) for _ in range(64))

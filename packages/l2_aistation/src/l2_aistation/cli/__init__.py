@@ -12,7 +12,7 @@ import typer
 
 from l2_aistation import __version__
 from l2_aistation._kit import logs
-from l2_aistation._kit.command_line import add_config_command, out, run, show, show_json
+from l2_aistation._kit.command_line import add_config_command, err, out, run, show, show_json
 from l2_aistation._kit.documents import Document, json_schema
 from l2_aistation._kit.problems import BadInput, Unavailable
 from l2_aistation._kit.tokens import TokenStore
@@ -106,7 +106,8 @@ def diagnose(
     """Say what broke, from logs alone: label, place, evidence, action."""
     from l2_aistation.log_files import diagnose as diagnose_files
 
-    answer: dict[str, Any] = diagnose_files(files).as_json()
+    with err.status(f"reading {', '.join(path.name for path in files)}"):
+        answer: dict[str, Any] = diagnose_files(files).as_json()
     if as_json:
         show_json(answer)
         return

@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from l2_aistation.adapters.l1_podsys import SCHEMA, ClusterReportSource
+from l2_aistation.core.states import JobState
 from l2_aistation.core.world import Queue
 from l2_aistation.documents import JobSpec
 from l2_aistation.service import jobs, logs, nodes, views
@@ -68,12 +69,12 @@ async def submit(
 def list_jobs(
     who: Caller,
     service: Platform,
-    state: Annotated[str | None, Query(max_length=16)] = None,
+    state: JobState | None = None,
     queue: Name | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> list[dict[str, Any]]:
     """Jobs, newest first."""
-    states = [state] if state is not None else []
+    states = [state.value] if state is not None else []
     rows = service.store.jobs(who.scope(), states=states, queue=queue, limit=limit)
     return [views.job_view(row) for row in rows]
 

@@ -26,8 +26,7 @@ def moment_of(line: str) -> Moment | None:
     if found := _BOOT.search(line):
         return Moment("boot", float(found[1]))
     if found := _ISO.search(line):
-        when = datetime.fromisoformat(found[1])
-        return Moment("wall", _seconds(when) + float(f"0.{found[2] or 0}"))
+        return _parsed("wall", found[1].replace("T", " "), "%Y-%m-%d %H:%M:%S", float(f"0.{found[2] or 0}"))
     if found := _C_TIME.search(line):
         return _parsed("wall", " ".join(found[1].split()), "%a %b %d %H:%M:%S %Y")
     if found := _SYSLOG.search(line):
@@ -39,9 +38,9 @@ def moment_of(line: str) -> Moment | None:
     return None
 
 
-def _parsed(clock: str, text: str, form: str) -> Moment | None:
+def _parsed(clock: str, text: str, form: str, fraction: float = 0.0) -> Moment | None:
     try:
-        return Moment(clock, _seconds(datetime.strptime(text, form)))  # noqa: DTZ007 (compared on one clock)
+        return Moment(clock, _seconds(datetime.strptime(text, form)) + fraction)  # noqa: DTZ007 (compared on one clock)
     except ValueError:
         return None
 
