@@ -371,7 +371,7 @@ def test_a_packed_log_that_is_damaged_is_refused(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(random.Random(0).randbytes(4000)))
     packed[1000:1100] = b"\xff" * 100
     for name, content in {"torn": packed[:2000], "bits": packed, "other": b"no gzip at all"}.items():
-        (tmp_path / f"{name}.gz").write_bytes(content)
+        (tmp_path / f"{name}.gz").write_bytes(bytes(content))
         with pytest.raises(BadInput, match="cannot be read"):
             diagnose([tmp_path / f"{name}.gz"])
 
