@@ -104,12 +104,16 @@ def pytest_everywhere(session: nox.Session, *, soak: bool) -> None:
     session.log("seed %s (OGAI_SEED=%s repeats this run)", seed, seed)
     os.environ["OGAI_SEED"] = seed
     os.environ["OGAI_SOAK"] = "1" if soak else "0"
-    folders = [Path("packages") / name for name in LAYERS.values()] + [Path("integration_tests")]
     # not reset for each test: a plug-in of deepspeed would import torch into every test run
     randomly = (f"--randomly-seed={seed}", "--randomly-dont-reset-seed")
     options = ["-q", "-p", "no:cacheprovider", *randomly, *session.posargs]
-    pytest = (PYTHON, "-m", "pytest")
-    run_all(session, *((*pytest, folder, "-c", folder / "pyproject.toml", *options) for folder in folders))
+    runs: list[tuple[str | Path, ...]] = []
+    for folder in [Path("packages") / name for name in LAYERS.values()]:
+        pytest = (PYTHON, "-m", "pytest", folder, "-c", folder / "pyproject.toml", *options)
+        runs += [(*pytest, "-m", "not real", "-n", "2"), (*pytest, "-m", "real")]
+    everything = Path("integration_tests")
+    runs.append((PYTHON, "-m", "pytest", everything, "-c", everything / "pyproject.toml", *options))
+    run_all(session, *runs)
 
 
 @nox.session(requires=["sync"])
