@@ -28,9 +28,9 @@ def data(demo: Demo) -> None:
     out = demo.shared / "corpus"
     ylink.run_recipe(ylink.load_recipe(HERE / "recipe.yaml"), input_folder=HERE / "data", out=out, workers=2)
     show_on_page("data", "corpus", out)
-    for name, folder in (("dataset-manifest", out), ("dataset-manifest-instructions", out / "instructions")):
+    for name, folder in (("", out), ("-text", out / "text"), ("-instructions", out / "instructions")):
         manifest = ylink.DatasetManifest.read(folder / "dataset-manifest.json")
-        manifest.write(demo.document(name))
+        manifest.write(demo.document(f"dataset-manifest{name}"))
         demo.say(
             f"{manifest.name}: {manifest.rows} rows, {manifest.tokens or '-'} tokens, {manifest.languages}"
         )

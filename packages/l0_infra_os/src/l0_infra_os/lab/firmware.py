@@ -100,9 +100,9 @@ class Firmware:
         """Reports to the service, again and again until it answers; a refusal is final."""
         data = json.dumps({"token": order.get("token"), **body}).encode()
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{self.url}/{event}", data, headers)  # noqa: S310
         while True:
-            try:
+            try:  # the service may have come back at another port: its place is read each time
+                request = urllib.request.Request(f"{self.url}/{event}", data, headers)  # noqa: S310
                 with urllib.request.urlopen(request, timeout=10):  # noqa: S310
                     return
             except urllib.error.HTTPError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
 import json
 import logging
@@ -82,13 +83,11 @@ class Body:
         return f"{self.boot_url_file.read_text().strip()}/{self.row['macs'][0]}"
 
     def _report(self, what: str, body: dict[str, Any]) -> None:
-        request = urllib.request.Request(  # noqa: S310
-            f"{self._url()}/{what}",
-            data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        for _ in range(20):
+        data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        generation = self.generation
+        while generation == self.generation:  # again and again, as an agent does, while it has power
             try:
+                request = urllib.request.Request(f"{self._url()}/{what}", data, headers)  # noqa: S310
                 urllib.request.urlopen(request, timeout=30).close()  # noqa: S310
                 return
             except urllib.error.HTTPError as error:
@@ -117,11 +116,7 @@ class Body:
 
     def _deploy(self, order: dict[str, Any]) -> None:
         self.booted = "agent"
-        digest, size = hashlib.sha256(), 0
-        with urllib.request.urlopen(order["image"]["url"], timeout=60) as stream:  # noqa: S310
-            while piece := stream.read(1 << 20):
-                digest.update(piece)
-                size += len(piece)
+        digest, size = self._download(order["image"])
         if "wrong-digest" in self.faults:
             digest.update(b"!")
         if digest.hexdigest() != order["image"]["sha256"]:
@@ -130,6 +125,20 @@ class Body:
             return
         self.disk = order
         self._report("deployed", {"token": order["token"], "sha256": digest.hexdigest(), "bytes": size})
+
+    def _download(self, image: dict[str, Any]) -> tuple[Any, int]:
+        """The digest and size of what arrives; a service that dies in between is asked again."""
+        generation = self.generation
+        while True:
+            digest, size = hashlib.sha256(), 0
+            url = f"{self._url().rpartition('/boot/')[0]}/images/{image['url'].rpartition('/')[2]}"
+            with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=60) as stream:  # noqa: S310
+                while piece := stream.read(1 << 20):
+                    digest.update(piece)
+                    size += len(piece)
+            if size == image["size"] or generation != self.generation:
+                return digest, size
+            time.sleep(RETRY_S)
 
     def _erase(self, order: dict[str, Any]) -> None:
         self.booted = "agent"

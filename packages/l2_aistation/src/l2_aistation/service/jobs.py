@@ -33,8 +33,10 @@ class CheckedSpec:
 
 def check_spec(value: Any) -> CheckedSpec:
     """A spec from its JSON value; a value without an envelope gets one.  `BadInput` names the field."""
+    from l2_aistation import __version__
+
     if isinstance(value, dict) and "producer" not in value:
-        value = {"producer": {"name": "l2_aistation", "version": "0.1.0"}, **value}
+        value = {"producer": {"name": "l2-aistation", "version": __version__}, **value}
     spec = JobSpec.parse(value, where="job-spec")
     demand = demand_of(spec)
     _check_paths(spec)

@@ -30,6 +30,7 @@ from .loop import Service
 from .platform import Platform
 
 OTHER = "another tenant"
+CLUSTER_REPORT = "ogai.cluster-report/v1"
 
 
 def moment(seconds: float | None) -> str | None:
@@ -127,9 +128,10 @@ def record(service: Service, who: Principal, name: str) -> JobRecord:
     leaf = leaves(service)
     attempts = service.store.attempts(name)
     spec = Reference(schema_=JobSpec.SCHEMA, digest=row["spec_digest"])
+    pool = service.store.pool_digest(row["submitted_at"])
     return JobRecord(
-        producer=Producer(name="l2_aistation", version=__version__),
-        inputs=[spec],
+        producer=Producer(name="l2-aistation", version=__version__),
+        inputs=[spec, *([Reference(schema_=CLUSTER_REPORT, digest=pool)] if pool else [])],
         job=row["id"],
         name=row["name"],
         tenant=row["tenant"],

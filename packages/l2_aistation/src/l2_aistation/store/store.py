@@ -202,6 +202,12 @@ class Store:
             query = query.where(tables.log.c.job == job)
         return [{**row, "body": json.loads(row["body"])} for row in self._all(query)]
 
+    def pool_digest(self, at: float) -> str | None:
+        """The digest of the document that was the pool at a time; None for this machine itself."""
+        query = select(tables.log).where(tables.log.c.kind == "pool", tables.log.c.at <= at)
+        rows = self._all(query.order_by(tables.log.c.seq.desc()).limit(1))
+        return json.loads(rows[0]["body"]).get("digest") if rows else None
+
     def last_seq(self) -> int:
         """The newest sequence number of the log."""
         row = self._one(select(func.max(tables.log.c.seq).label("seq")))
