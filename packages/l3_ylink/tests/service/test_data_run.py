@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from l3_ylink._kit.documents import digest_of_file
-from l3_ylink._kit.problems import BadInput, Conflict, NotFound
+from l3_ylink._kit.problems import BadInput, Conflict, NotFound, Problem
 from l3_ylink.datakit.explain import documents, explain, whatif
 from l3_ylink.datakit.recipe import Recipe, parse_recipe
 from l3_ylink.datakit.run import DataRun, run_recipe
@@ -328,7 +328,44 @@ def test_what_if_refuses_what_needs_the_texts(corpus: Path, tmp_path: Path) -> N
         whatif(tmp_path / "out", {"near.shingle": 3})
     with pytest.raises(BadInput, match="names no setting"):
         whatif(tmp_path / "out", {"luck": 1})
+    with pytest.raises(BadInput, match="not readable YAML"):
+        whatif(tmp_path / "out", {"near.threshold": "["})
     assert bytes_of(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("signals/block-000000.parquet", b"noise", "is damaged"),
+        ("signals/block-000000.parquet", None, "not finished"),
+        ("run.json", b"{", "is damaged"),
+        ("run.json", b'{"recipe": {}}', "another version"),
+        ("run.json", b"[]", "another version"),
+    ],
+)
+def test_a_damaged_run_is_told_and_mended_by_the_same_command(
+    corpus: Path, tmp_path: Path, file: str, content: bytes | None, words: str
+) -> None:
+    whole = run(corpus, tmp_path / "out")
+    path = whole.folder / file
+    path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(Problem, match=words) as caught:
+        explain(whole.folder, "page-00.txt")
+    assert (caught.value.exit_code, "run the same recipe again" in caught.value.do) == (2, True)
+    assert run(corpus, tmp_path / "out").manifest.digest() == whole.manifest.digest()
+    assert explain(whole.folder, "page-00.txt").kept
+
+
+def test_a_file_name_that_is_no_text_is_named(corpus: Path, tmp_path: Path) -> None:
+    """A name in GB18030, as archives from elsewhere bring it."""
+    path = os.fsencode(corpus) + "/诗歌.txt".encode("gb18030")
+    try:
+        os.close(os.open(path, os.O_CREAT))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    with pytest.raises(BadInput, match=r"not UTF-8: b'.*\\xca.*\.txt'"):
+        run(corpus, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_explanation_and_the_decision_never_disagree(corpus: Path, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_wrong_recipe_is_refused_in_clear_words(value: Any, words: str) -> Non
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"a: [", b"\xff\xfe\x00", b"- x: *nowhere"])
+@pytest.mark.parametrize("content", [b"a: [", b"\xff\xfe\x00", b"- x: *nowhere", b"[" * 10_000])
 def test_an_unreadable_file_is_one_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_bytes(content)

@@ -185,8 +185,15 @@ def changed_recipe(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
             place = place.setdefault(key, {})
             if not isinstance(place, dict):
                 raise BadInput(f"{path!r} goes into a setting that has no parts", field="set")
-        place[keys[-1]] = yaml.safe_load(wanted) if isinstance(wanted, str) else wanted
+        place[keys[-1]] = _value(path, wanted) if isinstance(wanted, str) else wanted
     return parse_recipe(value, where="changed recipe")
+
+
+def _value(path: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadInput(f"{text!r} for {path} is not readable YAML", field="set") from error
 
 
 def report_again(folder: Path) -> tuple[Path, DatasetManifest]:

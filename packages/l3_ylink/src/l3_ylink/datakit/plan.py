@@ -11,7 +11,7 @@ from l3_ylink._kit.documents import digest_of
 from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput, NotFound
 
-from .documents.store import BlockStore
+from .documents.store import AGAIN, BlockStore
 from .gather.listing import Block, Listing, Piece
 from .recipe import Recipe, parse_recipe
 
@@ -48,13 +48,16 @@ class RunPlan:
                 "no data run here", field=str(folder), do="give the --out folder of a run"
             ) from error
         except ValueError as error:
-            raise BadInput("is damaged", field=str(folder / FILE), do="run the recipe again") from error
-        recipe = parse_recipe(value["recipe"], where=FILE)
-        blocks = [
-            Block(number, tuple(Piece(*piece) for piece in pieces))
-            for number, pieces in enumerate(value["blocks"])
-        ]
-        return cls(folder, recipe, Path(value["input"]), blocks, value["unlisted"], value["key"])
+            raise BadInput("is damaged", field=str(folder / FILE), do=AGAIN) from error
+        try:
+            recipe = parse_recipe(value["recipe"], where=FILE)
+            blocks = [
+                Block(number, tuple(Piece(*piece) for piece in pieces))
+                for number, pieces in enumerate(value["blocks"])
+            ]
+            return cls(folder, recipe, Path(value["input"]), blocks, value["unlisted"], value["key"])
+        except (LookupError, TypeError, BadInput) as error:
+            raise BadInput("is of another version", field=str(folder / FILE), do=AGAIN) from error
 
     def save(self) -> None:
         """Writes the plan into the folder."""

@@ -123,7 +123,7 @@ def load_recipe(path: Path) -> Recipe:
         value = yaml.safe_load(path.read_text("utf-8"))
     except FileNotFoundError as error:
         raise BadInput("no such recipe", field=str(path), do="check the path") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
         raise BadInput(f"is not readable YAML: {' '.join(str(error).split())}", field=str(path)) from error
     return parse_recipe(value, where=str(path))
 

@@ -21,12 +21,13 @@ import pyarrow.parquet as pq
 
 from l3_ylink._kit.documents import digest_of_file
 from l3_ylink._kit.files import atomic_write
-from l3_ylink._kit.problems import Failed
+from l3_ylink._kit.problems import BadInput, Conflict, Failed
 
 from .columns import array, plain, read
 from .columns import table as columns_to_table
 
 TEXT = "text"
+AGAIN = "run the same recipe again: it goes on where it was"
 
 
 class Committed(NamedTuple):
@@ -125,7 +126,7 @@ class Signals:
 
     def __init__(self, store: BlockStore, blocks: int) -> None:
         self.store = store
-        tables = [read(store.data(number), _without_text(store.data(number))) for number in range(blocks)]
+        tables = [_stored(store.data(number)) for number in range(blocks)]
         self.first = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])]).astype(np.int64)
         joined = pa.concat_tables(tables)
         self.columns: dict[str, Any] = {name: plain(joined.column(name)) for name in joined.column_names}
@@ -155,5 +156,11 @@ class Signals:
         return found
 
 
-def _without_text(path: Path) -> list[str]:
-    return [name for name in pq.read_schema(path).names if name != TEXT]
+def _stored(path: Path) -> pa.Table:
+    """A block without its texts."""
+    try:
+        return read(path, [name for name in pq.read_schema(path).names if name != TEXT])
+    except FileNotFoundError as error:
+        raise Conflict("the run is not finished", why=f"{path.name} is missing", do=AGAIN) from error
+    except pa.ArrowException as error:
+        raise BadInput("is damaged", field=str(path), why=str(error), do=AGAIN) from error

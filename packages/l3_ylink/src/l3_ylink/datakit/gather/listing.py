@@ -57,7 +57,7 @@ def list_blocks(folder: Path, sources: Sequence[Source], block_bytes: int) -> Li
     pieces: list[Piece] = []
     files = unlisted = 0
     for path in sorted(_files(folder), key=str):
-        relative = path.relative_to(folder).as_posix()
+        relative = _named(path.relative_to(folder).as_posix())
         source = _source_of(relative, sources)
         if source is None:
             unlisted += 1
@@ -84,6 +84,19 @@ def _files(folder: Path) -> Iterator[Path]:
             inside = not path.is_symlink() or path.resolve().is_relative_to(root)
             if not name.startswith(".") and inside and path.is_file():
                 yield path
+
+
+def _named(relative: str) -> str:
+    """The name, which is a document's id later and so must be text."""
+    try:
+        relative.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"the name of a file is not UTF-8: {os.fsencode(relative)!r}",
+            field="input",
+            do="rename it, as with `convmv -f gb18030 -t utf-8 -r --notest FOLDER`",
+        ) from error
+    return relative
 
 
 def _source_of(relative: str, sources: Sequence[Source]) -> int | None:

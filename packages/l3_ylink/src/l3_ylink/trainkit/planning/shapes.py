@@ -28,7 +28,7 @@ def read_shape(source: str) -> ModelShape:
         text = _read(Path(source))
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise BadInput(f"is not valid YAML: {error}", field=source) from error
     return checked(validated(ModelShape, value, where=source))
 
