@@ -15,7 +15,7 @@ from rich.table import Table
 from .config import LayerSettings
 from .documents import json_schema  # noqa: F401  (re-exported for `schema` commands)
 from .logs import redact
-from .problems import Problem
+from .problems import BadInput, Problem
 
 _WIDE = 1000  # what no person looks at is not folded: one line a row for grep and files
 
@@ -40,6 +40,10 @@ def new_app(help_text: str) -> typer.Typer:
     )
 
 
+PATH_ERRORS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+"""What a path on the command line can be wrong with."""
+
+
 def run(app: typer.Typer) -> None:
     """Runs the application; a `Problem` becomes a clear message and its exit code."""
     try:
@@ -49,6 +53,12 @@ def run(app: typer.Typer) -> None:
         raise SystemExit(problem.exit_code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except PATH_ERRORS as error:
+        if error.filename is None:
+            raise
+        problem = BadInput(f"{error.filename}: {error.strerror}", do="check the path and its rights")
+        report(problem)
+        raise SystemExit(problem.exit_code) from error
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None

@@ -3,6 +3,7 @@ something else.  Screenshots stay in test-artefacts/browser/."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import threading
@@ -91,9 +92,14 @@ def test_every_page(console: str, demo_home: Path, language: str) -> None:
             for href in page.eval_on_selector_all(
                 "a[href]", "links => links.map(a => a.getAttribute('href'))"
             ):
-                found = urljoin(url, href).split("#")[0].split("?")[0]
+                found = re.sub(r"[?&]lang=\w+", "", urljoin(url, href).split("#")[0])
                 inside = found.startswith(f"{console}/") and not any(part in found for part in LEFT_OUT)
-                if inside and found not in seen and len(seen) < MOST_PAGES and not Path(found).suffix:
+                if (
+                    inside
+                    and found not in seen
+                    and len(seen) < MOST_PAGES
+                    and not Path(urlsplit(found).path).suffix
+                ):
                     seen.add(found)
                     queue.append(found)
         browser.close()
