@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -178,14 +179,32 @@ def test_transformers_computes_the_same_logits(undisturbed: Path) -> None:
         torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
 
 
-def test_a_finished_run_started_again_only_writes_its_model_again(
+def test_a_finished_run_started_again_is_done_unless_its_model_is_damaged(
     inputs: tuple[Path, Path], undisturbed: Path
 ) -> None:
+    model = read_model(undisturbed / "model")[1]
+    attempt = runs.read_run(undisturbed).attempt
+    assert train(inputs, undisturbed).digest() == model.digest()
+    assert runs.read_run(undisturbed).attempt == attempt
+
+    weights = undisturbed / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
     steps = len(list(read_steps(undisturbed)))
-    weights = digest_of_file(undisturbed / "model" / "model.safetensors")
-    train(inputs, undisturbed)
-    assert len(list(read_steps(undisturbed))) == steps
-    assert digest_of_file(undisturbed / "model" / "model.safetensors") == weights
+    assert train(inputs, undisturbed).files == model.files
+    assert len(list(read_steps(undisturbed))) == steps, "from the last checkpoint, no step is done again"
+    assert digest_of_file(weights) in {entry.sha256 for entry in model.files}
+
+
+def test_another_tokenizer_stops_before_anything_starts(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(inputs[1], data)
+    manifest = DatasetManifest.read(data / "dataset-manifest.json")
+    digest = "sha256:" + "1" * 64
+    manifest.model_copy(update={"tokenizer_digest": digest}).write(data / "dataset-manifest.json")
+    (data / "tokenizer.json").write_text("{}")
+    with pytest.raises(BadInput, match="not the tokenizer"):
+        train((inputs[0], data), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_another_seed_in_the_same_folder_is_refused(inputs: tuple[Path, Path], undisturbed: Path) -> None:

@@ -18,7 +18,7 @@ RESULT = "result.json"
 
 
 def run_program(main: Callable[[], None]) -> None:
-    """Runs a rank's `main`; a `Problem` becomes a message and its exit code, without a traceback."""
+    """Runs a rank's `main` and ends the process; a `Problem` becomes a message and its exit code."""
     # Threads that spin while they wait take five times the time where other processes need the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -28,6 +28,9 @@ def run_program(main: Callable[[], None]) -> None:
         for number, line in enumerate(str(problem).splitlines()):
             print(("error: " if number == 0 else "  ") + line, file=sys.stderr, flush=True)
         os._exit(problem.exit_code)  # threads of a half-made process group must not hold the exit up
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is written; threads that libraries leave behind abort a process that ends slowly
 
 
 class StepLog:

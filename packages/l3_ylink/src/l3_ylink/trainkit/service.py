@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from l3_ylink._kit.documents import Reference
-from l3_ylink._kit.problems import BadInput, Failed, Unavailable
+from l3_ylink._kit.problems import BadInput, Failed, NotFound, Problem, Unavailable
 from l3_ylink.documents import DatasetManifest, ModelManifest, ParallelPlan, Training
 from l3_ylink.models.manifest import read_model, write_manifest
 from l3_ylink.ports import CheckpointRequest, JobHandle, JobOutcome, JobRequest, JobRunner
 
 from . import runs
 from .program import RESULT, StepReader, loss_curve
-from .tokens import open_dataset, read_manifest
+from .tokens import open_dataset, read_manifest, tokenizer_file
 
 OnStep = Callable[[dict[str, Any]], None]
 POLL_S = 0.25
@@ -79,6 +79,10 @@ def train_pretrain(
         vocabulary=plan.shape.vocabulary,
         verify=True,
     )
+    tokenizer_file(data, manifest)
+    inputs = {"plan": plan.digest(), "data": manifest.digest(), "seed": str(seed)}
+    if done := made_already(out, "pretrain", inputs, name):
+        return done
     paths = Paths(shared)
     command = (
         *("python", "-m", "l3_ylink.trainkit.flows.pretrain_deepspeed"),
@@ -96,7 +100,6 @@ def train_pretrain(
         inputs=(plan.reference(), manifest.reference()),
         data=(manifest.digest(),),
     )
-    inputs = {"plan": plan.digest(), "data": manifest.digest(), "seed": str(seed)}
     run = runs.open_run(out, "pretrain", inputs)
     run, outcome = carry_out(run, request, runner, on_step)
     result = _result(out)
@@ -135,6 +138,9 @@ def train_sft(
     _positive(checkpoint_every=checkpoint_every)
     _folder, base_manifest = read_model(base)
     manifest = DatasetManifest.read(data / "dataset-manifest.json" if data.is_dir() else data)
+    inputs = {"base": base_manifest.digest(), "data": manifest.digest(), "options": " ".join(options)}
+    if done := made_already(out, "sft", inputs, name):
+        return done
     paths = Paths(shared)
     command = (
         *("python", "-m", "l3_ylink.ftkit.sft.lora"),
@@ -149,7 +155,6 @@ def train_sft(
         inputs=(base_manifest.reference(), manifest.reference()),
         data=(manifest.digest(),),
     )
-    inputs = {"base": base_manifest.digest(), "data": manifest.digest(), "options": " ".join(options)}
     run = runs.open_run(out, "sft", inputs)
     run, outcome = carry_out(run, request, runner, on_step)
     result = _result(out)
@@ -168,6 +173,17 @@ def train_sft(
     )
     run.ended(runs.COMPLETED, metrics=model.training.metrics if model.training else {}).write()
     return model
+
+
+def made_already(out: Path, kind: str, inputs: dict[str, str], name: str) -> ModelManifest | None:
+    """The model that a run of the same inputs completed in `out`, while each of its files is sound."""
+    try:
+        run = runs.read_run(out)
+        model = read_model(out / "model")[1]
+    except (BadInput, NotFound):
+        return None
+    same = (run.kind, run.inputs, run.state, model.name) == (kind, inputs, runs.COMPLETED, name)
+    return model if same else None
 
 
 def carry_out(
@@ -190,10 +206,13 @@ def carry_out(
     outcome = _wait(run, handle, steps, on_step)
     if not outcome.completed:
         _note(run.ended(runs.CANCELLED if outcome.state == "cancelled" else runs.FAILED, why=outcome.why))
-        kind = BadInput if outcome.exit_code == BadInput.exit_code else Failed
+        kind: type[Problem] = Failed
+        then = "the same command goes on from the newest checkpoint"
+        if outcome.exit_code == BadInput.exit_code:
+            kind, then = BadInput, "trying the same again cannot help"
         raise kind(
             f"{request.name} {outcome.state}: {outcome.why or 'no reason given'}",
-            do=f"look into the logs of {handle.id}; the same command goes on from the newest checkpoint",
+            do=f"look into the logs of {handle.id}; {then}",
         )
     return run, outcome
 
