@@ -137,6 +137,10 @@ CASES: list[tuple[str, str]] = [
     ("user_code_error", TRACE + "[rank3]: mypkg.errors.BadShapeError: 3 is not 4"),
     ("user_code_error", "训练开始\n" + TRACE + "ValueError: 批次为空"),
     ("env_mismatch", TRACE + "ModuleNotFoundError: No module named 'flash_attn'"),
+    (
+        "user_code_error",
+        "  File \"run.py\", line 3\n    def f(\n         ^\nSyntaxError: '(' was never closed",
+    ),
     ("env_mismatch", "/bin/sh: 1: deepspeed: command not found"),
     ("env_mismatch", "python3: can't open file '/job/trian.py': [Errno 2] No such file or directory"),
     ("port_in_use", TRACE + "OSError: [Errno 98] Address already in use"),
@@ -168,6 +172,7 @@ NEAR_MISSES = [
     "W Sending process 30693 closing signal SIGTERM",
     "world size 8, checkpoint every 100 steps, resuming from step 40",
     "the learning rate schedule restarts after a plateau",
+    "row 7 of the code corpus is about SyntaxError: how to mend it",
     "iteration 5 | lm loss: 2.500 | step time: 10.0",
     "Error handling in section 3 of the manual: ValueError is raised for empty batches",
     "内存充足,继续训练",

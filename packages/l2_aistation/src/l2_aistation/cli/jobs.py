@@ -105,6 +105,8 @@ def job(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
     if view["faults"]:
         columns = ("attempt", "at", "label", "category", "node", "rank", "action", "confidence")
         show(view["faults"], columns, as_json=False, title="faults")
+        for line in view["faults"][-1]["evidence"]:
+            out.print(f"  {line}", markup=False, soft_wrap=True)
 
 
 @app.command()

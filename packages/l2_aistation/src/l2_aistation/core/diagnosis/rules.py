@@ -366,6 +366,12 @@ RULES: tuple[Rule, ...] = (
         "|driver version|shared object file|command not found|cannot start |No module named"
         "|can't open file",
     ),
+    _rule(  # a program that cannot be parsed has no traceback
+        "user_code_error",
+        60,
+        "^(?:Syntax|Indentation|Tab)Error: ",
+        "SyntaxError|IndentationError|TabError",
+    ),
     _rule(
         "data_error",
         80,
