@@ -119,6 +119,14 @@ def test_tokens_are_kept_as_hashes_expire_and_can_be_revoked(tmp_path: Path) -> 
         store.authenticate(token)
 
 
+@pytest.mark.parametrize(("role", "lifetime_s"), [("boss", None), ("user", 0.0), ("user", float("nan"))])
+def test_a_token_that_makes_no_sense_is_not_made(tmp_path: Path, role: str, lifetime_s: float | None) -> None:
+    store = tokens.TokenStore(tmp_path / "tokens.json")
+    with pytest.raises(problems.BadInput):
+        store.create("ann", "blue", role, lifetime_s=lifetime_s)
+    assert store.rows() == []
+
+
 def test_settings_come_from_flag_environment_file_default_in_this_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,4 +252,19 @@ def test_a_command_line_error_has_exit_code_2_and_no_traceback(tmp_path: Path) -
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "colour" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_path_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    script = (
+        "from pathlib import Path; from l0_infra_os._kit import command_line, files\n"
+        "app = command_line.new_app('x')\n"
+        "app.command()(lambda: files.atomic_write(Path(OUT), 'x'))\n"
+        "command_line.run(app)"
+    )
+    script = script.replace("OUT", repr(str(tmp_path / "file" / "out.json")))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "file" in done.stderr
     assert "Traceback" not in done.stderr

@@ -56,9 +56,9 @@ def run(app: typer.Typer) -> None:
     except PATH_ERRORS as error:
         if error.filename is None:
             raise
-        problem = BadInput(f"{error.filename}: {error.strerror}", do="check the path and its rights")
-        report(problem)
-        raise SystemExit(problem.exit_code) from error
+        wrong = BadInput(f"{error.filename}: {error.strerror}", do="check the path and its rights")
+        report(wrong)
+        raise SystemExit(wrong.exit_code) from error
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
