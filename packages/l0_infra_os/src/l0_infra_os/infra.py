@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ._kit.problems import BadInput, Failed, Problem
+from ._kit.problems import BadInput, Failed, Problem, Unavailable
 from .core.lifecycle import IN_FLIGHT
 from .documents import NodeInventory
 from .ports import Credentials, Fabric, Image, ImageStore, PowerAction, PowerState
@@ -104,9 +105,11 @@ class InfraOs:
         """Takes in the machines whose BMCs answer at these addresses or ranges, all or none."""
         if password_file is not None:
             try:
-                password = password_file.read_text().rstrip("\r\n")
+                password = password_file.read_text("utf-8").rstrip("\r\n")
             except OSError as error:
                 raise BadInput(f"cannot be read: {error.strerror}", field=str(password_file)) from error
+            except UnicodeDecodeError:  # its words would show a part of the secret
+                raise BadInput("holds no text", field=str(password_file)) from None
         if password is None:
             raise BadInput("no password", field="password", do="give password or password_file")
         credentials = Credentials(username, password)
@@ -236,13 +239,31 @@ class InfraOs:
             if wait:
                 self._wait(node_ids, IN_WORK, _quiet)
 
-    def release(self, lease_id: str, *, wait: bool = True, progress: Progress = _quiet) -> LeaseView:
-        """Gives a lease back: its nodes are isolated first, then erased, then available."""
+    def release(
+        self,
+        lease_id: str,
+        *,
+        wait: bool = True,
+        timeout_s: float | None = None,
+        progress: Progress = _quiet,
+    ) -> LeaseView:
+        """Gives a lease back: its nodes are isolated first, then erased, then available.
+
+        Isolating never gives up: a fabric that does not answer is asked until it does.  With
+        `timeout_s` the waiting for that ends in `Unavailable`; the lease is being released all the same.
+        """
+        if timeout_s is not None and not timeout_s > 0:
+            raise BadInput("must be more than 0", field="timeout")
         with self._carried_on(wait=wait):
             nodes = [node.id for node in self.nodes(lease=lease_id)]
             leasing.release(self.site, lease_id, actor=self.actor)
-            if wait:
-                self._wait(nodes, IN_WORK, progress)
+            if wait and not self._wait(nodes, IN_WORK, progress, timeout_s):
+                left = [node for node in self.nodes() if node.id in nodes and node.state in IN_WORK]
+                raise Unavailable(
+                    f"lease {lease_id} is not released after {timeout_s:g} s",
+                    why="; ".join(f"{node.id} is {node.state}: {node.problem or 'in work'}" for node in left),
+                    do=f"mend what is named, then again: infra-os release {lease_id}",
+                )
         return self.lease_of(lease_id)
 
     # ----------------------------------------------------------------------------- documents
@@ -287,13 +308,23 @@ class InfraOs:
         with self.serving():
             yield
 
-    def _wait(self, node_ids: Sequence[str], states: frozenset[str] | set[str], progress: Progress) -> None:
+    def _wait(
+        self,
+        node_ids: Sequence[str],
+        states: frozenset[str] | set[str],
+        progress: Progress,
+        timeout_s: float | None = None,
+    ) -> bool:
+        """Waits until none of the nodes is in these states; False when that took too long."""
         wanted = set(node_ids)
+        end = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while True:
             nodes = [node for node in self.nodes() if node.id in wanted]
             progress(nodes)
             if not any(node.state in states for node in nodes):
-                return
+                return True
+            if time.monotonic() >= end:
+                return False
             self._serving.ensure()  # takes over when the process that served has died
             time.sleep(POLL_S)
 

@@ -156,6 +156,9 @@ def test_wrong_words_are_told(lab: Lab) -> None:
         lab.inject("m1", "link-down")
     with pytest.raises(Conflict, match="is up"):
         lab.up(machines=3, kind="process")
+    assert lab.stands(3, "process", 2)  # an `up` that was killed at its end is not done again
+    assert not lab.stands(4, "process", 2)
+    assert (lab.folder.path / "password").read_text() == lab.password + "\n"
     with pytest.raises(Unavailable, match="no network"):
         lab.fabric().apply({"02:00:00:00:00:00": Segment("a", "compute", 1, "a")})
 
@@ -168,7 +171,7 @@ def test_wrong_words_are_told(lab: Lab) -> None:
         ("leaves", {"leaves": 0}),
         ("mounts", {"mounts": [("/nowhere/at/all", "ro", "/x")]}),
         ("mounts", {"mounts": [("/", "rx", "/x")]}),
-        ("storage", {"storage": "/nowhere/at/all"}),
+        ("storage", {"storage": "/etc/passwd"}),
     ],
 )
 def test_bad_input_changes_nothing(tmp_path: Path, field: str, wrong: dict[str, Any]) -> None:

@@ -143,3 +143,37 @@ def test_progress_says_a_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
         progress([])
     Progress(quiet=True)([])
     assert capsys.readouterr().err.count("\n") <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("tenant add a --quota 99999999999999999999", "quota_nodes: must be 0 to 1000000"),
+        ("audit --last 99999999999999999999", "--last"),
+        ("meter --since nan", "since: is no moment"),
+        ("serve --port 99999", "--port"),
+        ("token create a --tenant demo --role boss", "role: 'boss' is not one of user, operator"),
+        ("provision lease-1 --image debian --ssh-key {empty}", "holds no public key"),
+        ("enroll 127.0.0.1:1 -u admin --password-file {empty}", "password: is empty"),
+        ("enroll 127.0.0.1:1 -u admin --password-file {binary}", "binary: holds no text"),
+        ("enroll 127.0.0.1:1 -u admin --password-file {chinese}", "password: is not one line"),
+        ("enroll -u admin --password-file {chinese} --file {deep}", "deep: cannot be read"),
+        ("enroll -u admin --password-file {chinese} --file {leaf}", "name, leaf or rack is not a text"),
+    ],
+)
+def test_bad_input_is_told_in_words(environment: Path, words: str, told: str) -> None:
+    contents = {
+        "empty": b"",
+        "binary": b"\xff\xfe",
+        "chinese": "密码".encode(),
+        "deep": b"[" * 5000,
+        "leaf": b"- {bmc: a, leaf: [1]}",
+    }
+    files = {name: environment / name for name in contents}
+    for name, content in contents.items():
+        files[name].write_bytes(content)
+    done = run(*words.format(**files).split())
+    assert done.returncode == 2, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "密码" not in done.stderr

@@ -65,6 +65,12 @@ def test_passwords_lie_in_a_private_file_and_nowhere_else(enrolled: InfraOs) -> 
             "02:00:00:00:00:01 is declared for h:1 and for h:2",
         ),
         ([Declared("h:1", macs=("nonsense",))], "macs", "is no MAC address"),
+        (
+            [Declared("h:1", macs=("02:00:00:00:00:01", "02:00:00:00:00:01"))],
+            "macs",
+            "02:00:00:00:00:01 is declared twice for h:1",
+        ),
+        ([Declared(" ")], "address", "a machine has no address"),
         ([Declared("h:1"), Declared("h:1")], "address", "'h:1' is declared twice"),
         ([Declared("h:1", "a"), Declared("h:2", "a")], "name", "'a' is declared twice"),
     ],

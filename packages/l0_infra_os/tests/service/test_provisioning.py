@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from l0_infra_os._kit.problems import BadInput, Conflict, Failed, NotFound
+from l0_infra_os._kit.problems import BadInput, Conflict, Failed, NotFound, Unavailable
 from l0_infra_os.api import InfraOs
 from l0_infra_os.testing import Farm, MemoryFabric
 from l0_infra_os.testing.farm import PASSWORD, USERNAME
@@ -132,7 +132,7 @@ def test_an_image_that_arrives_wrong_is_the_images_fault_not_the_nodes(ready: In
     assert ready.provision(lease.id, image="debian", ssh_keys=[KEY]).state == "active"
 
 
-@pytest.mark.parametrize("key", ["-----BEGIN OPENSSH PRIVATE KEY-----", "hello", "ssh-rsa"])
+@pytest.mark.parametrize("key", ["-----BEGIN OPENSSH PRIVATE KEY-----", "hello", "ssh-rsa", " "])
 def test_what_is_no_public_key_starts_nothing(ready: InfraOs, key: str) -> None:
     lease = ready.lease("demo", nodes=1)
     with pytest.raises(BadInput) as caught:
@@ -229,6 +229,21 @@ def test_a_slow_bmc_that_stays_on_is_given_up(ready: InfraOs, farm: Farm) -> Non
     assert ready.node(node)["state"] == "quarantined"
     assert "does not power off" in ready.node(node)["problem"]
     assert [port["observed"] for port in ready.node(node)["ports"]][1:] == ["isolated", "isolated"]
+
+
+def test_releasing_without_a_fabric_waits_no_longer_than_allowed(ready: InfraOs) -> None:
+    lease = ready.lease("demo", nodes=1)
+    ready.provision(lease.id, image="debian", ssh_keys=[KEY])
+    fabric = ready.fabric
+    assert isinstance(fabric, MemoryFabric)
+    fabric.broken = True
+    with pytest.raises(Unavailable, match=r"is not released after 1 s") as caught:
+        ready.release(lease.id, timeout_s=1.0)
+    assert "is detaching: the fabric manager does not answer" in caught.value.why
+    fabric.broken = False
+    assert ready.release(lease.id, timeout_s=30.0).state == "ended"
+    with pytest.raises(BadInput):
+        ready.release(lease.id, timeout_s=0)
 
 
 def test_metering_counts_what_the_tenant_held(ready: InfraOs) -> None:

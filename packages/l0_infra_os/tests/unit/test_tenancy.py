@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from l0_infra_os._kit.problems import BadInput, Conflict
-from l0_infra_os.core.tenancy import Candidate, allocate, check_quota, check_request
+from l0_infra_os.core.tenancy import Candidate, allocate, check_flavor, check_quota, check_request
 
 
 def fleet(**leaves: int) -> list[Candidate]:
@@ -90,3 +90,11 @@ def test_counts_that_make_no_sense(nodes: int, spares: int, field: str) -> None:
     with pytest.raises(BadInput) as caught:
         check_request(nodes, spares)
     assert caught.value.field == field
+
+
+def test_a_flavor_that_no_node_has_is_not_a_full_pool() -> None:
+    check_flavor(None, [])
+    check_flavor("8g", ["8g", "2c"])
+    with pytest.raises(BadInput, match="no node has the flavor '9g'") as caught:
+        check_flavor("9g", ["8g", "2c", "2c", ""])
+    assert (caught.value.field, caught.value.do) == ("flavor", "use one of: 2c, 8g")

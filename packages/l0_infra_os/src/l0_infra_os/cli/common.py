@@ -77,5 +77,8 @@ def read_keys(files: list[Path]) -> list[str]:
             raise BadInput(f"cannot be read: {error}", field=str(path)) from error
         if "PRIVATE KEY" in text:
             raise BadInput("is a private key", field=str(path), do=f"give {path}.pub")
-        keys += [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        found = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        if not found:
+            raise BadInput("holds no public key", field=str(path))
+        keys += found
     return keys

@@ -56,7 +56,7 @@ def _machines(path: Path) -> list[Declared]:
 
     try:
         rows = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise BadInput(f"cannot be read: {error}", field=str(path)) from error
     if not isinstance(rows, list) or not rows:
         raise BadInput("is not a list of machines", field=str(path), do="start each with '- bmc: ADDRESS'")
@@ -70,7 +70,9 @@ def _machines(path: Path) -> list[Declared]:
         macs = row.get("macs") or []
         if not isinstance(macs, list) or not all(isinstance(mac, str) for mac in macs):
             raise BadInput("macs is not a list of texts", field=where, do="quote each MAC")
-        name, leaf, rack = (str(row.get(key) or "") for key in ("name", "leaf", "rack"))
+        name, leaf, rack = (row.get(key) or "" for key in ("name", "leaf", "rack"))
+        if not all(isinstance(value, str) for value in (name, leaf, rack)):
+            raise BadInput("name, leaf or rack is not a text", field=where, do="quote it")
         machines.append(Declared(row["bmc"], name, tuple(macs), leaf, rack))
     return machines
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,13 +46,14 @@ def up(
 ) -> None:
     """Bring the lab up: machines cabled and off, their BMCs listening."""
     lab = _lab()
-    lab.up(machines, kind, leaves, mounts=[_mount(text) for text in mount], storage=storage)  # type: ignore[arg-type]
-    password_file = Settings.load().lab_folder / "password"
-    descriptor = os.open(password_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with contextlib.closing(os.fdopen(descriptor, "w")) as stream:
-        stream.write(lab.password + "\n")
+    mounts = [_mount(text) for text in mount]
+    if lab.stands(machines, kind, leaves, mounts=mounts, storage=storage):  # type: ignore[arg-type]
+        err.print(f"lab: is up already in {lab.folder.path}", markup=False, soft_wrap=True)
+    else:
+        lab.up(machines, kind, leaves, mounts=mounts, storage=storage)  # type: ignore[arg-type]
     first, last = lab.endpoints[0], lab.endpoints[-1].rpartition(":")[2]
-    command = f"infra-os enroll {first}-{last} --username {lab.username} --password-file {password_file}"
+    command = f"infra-os enroll {first}-{last} --username {lab.username} --password-file "
+    command += str(lab.folder.password_file)
     err.print(f"next: {command}", markup=False, soft_wrap=True)
 
 

@@ -29,7 +29,7 @@ def add(app: typer.Typer) -> None:
 
 def serve(
     host: str = typer.Option("127.0.0.1", "--host", help="address of the REST API and the pages"),
-    port: int = typer.Option(8470, "--port", help="their port"),
+    port: int = typer.Option(8470, "--port", help="their port", min=0, max=65535),
     json_logs: bool = typer.Option(False, "--json-logs", help="log in JSON"),
 ) -> None:
     """Run the service: REST, pages, network boot, and the carrying on of nodes."""

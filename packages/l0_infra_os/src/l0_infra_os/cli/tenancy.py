@@ -82,6 +82,8 @@ def provision(
     with site() as infra:
         if plan:
             rows = infra.plan_provision(lease_id, image=image)
+            if not as_json:  # the digest and the networks by name make the table too wide to read
+                rows = [{**row, "addresses": list(row["addresses"].values()), "image": image} for row in rows]
             show(rows, ("node", "role", "state", "image", "addresses", "steps"), as_json=as_json)
             return
         with Progress(quiet=as_json) as progress:
@@ -111,10 +113,14 @@ def shrink(
         show([infra.lease_of(lease_id).as_row()], LEASE_COLUMNS, as_json=as_json)
 
 
-def release(lease_id: str = Lease, as_json: bool = Json) -> None:
+def release(
+    lease_id: str = Lease,
+    timeout: float = typer.Option(None, "--timeout", help="seconds to wait at most; none: until it is done"),
+    as_json: bool = Json,
+) -> None:
     """Give a lease back: its nodes are isolated, then erased, then available."""
     with site() as infra, Progress(quiet=as_json) as progress:
-        row = infra.release(lease_id, progress=progress)
+        row = infra.release(lease_id, timeout_s=timeout, progress=progress)
     show([row.as_row()], LEASE_COLUMNS, as_json=as_json)
 
 
@@ -145,7 +151,9 @@ def meter(
         show(infra.meter(since=since, until=until), columns, as_json=as_json)
 
 
-def audit(last: int = typer.Option(50, "--last", min=1, help="how many rows"), as_json: bool = Json) -> None:
+def audit(
+    last: int = typer.Option(50, "--last", min=1, max=10_000, help="how many rows"), as_json: bool = Json
+) -> None:
     """Who did what."""
     with site() as infra:
         show(infra.audit(last=last), ("at", "actor", "verb", "subject", "tenant", "detail"), as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from l0_infra_os._kit.problems import BadInput, Conflict
@@ -31,12 +31,25 @@ class Choice:
         return self.members + self.spares
 
 
+MOST_NODES = 10**6
+
+
 def check_request(nodes: int, spares: int) -> None:
     """`BadInput` for counts that make no sense."""
-    if nodes < 1:
-        raise BadInput("must be at least 1", field="nodes")
-    if spares < 0:
-        raise BadInput("must not be negative", field="spares")
+    if not 1 <= nodes <= MOST_NODES:
+        raise BadInput(f"must be 1 to {MOST_NODES}", field="nodes")
+    if not 0 <= spares <= MOST_NODES:
+        raise BadInput(f"must be 0 to {MOST_NODES}", field="spares")
+
+
+def check_flavor(flavor: str | None, known: Iterable[str]) -> None:
+    """`BadInput` when the site has no node of that flavor at all; None is any."""
+    if flavor is not None and flavor not in (flavors := sorted({name for name in known if name})):
+        raise BadInput(
+            f"no node has the flavor {flavor!r}",
+            field="flavor",
+            do=f"use one of: {', '.join(flavors)}" if flavors else "enroll and inspect nodes first",
+        )
 
 
 def check_quota(*, tenant: str, quota: int | None, held: int, asked: int) -> None:
@@ -45,7 +58,8 @@ def check_quota(*, tenant: str, quota: int | None, held: int, asked: int) -> Non
         raise Conflict(
             f"tenant {tenant} would hold {held + asked} nodes, its quota is {quota}",
             why=f"it holds {held} and asks for {asked} more",
-            do=f"ask for at most {max(0, quota - held)}, release nodes, or have the quota raised",
+            do=(f"ask for at most {quota - held}, " if quota > held else "")
+            + "release nodes, or have the quota raised",
         )
 
 

@@ -54,6 +54,7 @@ class LabFolder:
         self.path = Path(path).resolve()
         self.plan_file = self.path / "lab.json"
         self.credentials_file = self.path / "credentials.json"
+        self.password_file = self.path / "password"  # alone, for `infra-os enroll --password-file`
         self.fabric_file = self.path / "fabric.json"
         self.boot_url_file = self.path / "boot-url"
         self.log_file = self.path / "keeper.log"

@@ -60,12 +60,12 @@ class Lab:
         """Brings the lab up: machines cabled, powered off, their BMCs listening.
 
         `mounts` are (folder of the host, "ro" or "rw", path in the machines); `storage` is a folder
-        of the host with one sub-folder for each tenant, which a tenant's machines see at
-        /srv/storage.  An `attached` lab ends when the calling process ends, however that happens.
+        of the host (made if missing) with one sub-folder for each tenant, which a tenant's machines
+        see at /srv/storage.  An `attached` lab ends when the calling process ends, however that happens.
         `BadInput` and `Unavailable` say what is wrong or missing; then nothing was changed.
         """
         checked = _checked_mounts(mounts)
-        share = _checked_folder("storage", storage) if storage is not None else None
+        share = _share(storage)
         _check_size(machines, kind, leaves)
         require_programs(kind)
         make_register()
@@ -82,6 +82,23 @@ class Lab:
                 raise
         say(f"up: BMCs at 127.0.0.1:{plan.machines[0].bmc_port}-{plan.machines[-1].bmc_port}")
         return self
+
+    def stands(
+        self,
+        machines: int,
+        kind: Kind,
+        leaves: int,
+        *,
+        mounts: Sequence[tuple[Path | str, str, Path | str]] = (),
+        storage: Path | str | None = None,
+    ) -> bool:
+        """Whether a lab of just this shape is up here and answers: an `up` that was killed at its end."""
+        plan, entry = self.folder.read_plan(), read_entry(self.id)
+        if plan is None or entry is None or not is_alive(self.id):
+            return False
+        shape = (len(plan.machines), plan.kind, plan.leaves, plan.mounts, plan.storage)
+        wanted = (machines, kind, leaves, _checked_mounts(mounts), _share(storage))
+        return shape == wanted and _answers(entry.socket)
 
     def down(self) -> None:
         """Takes the lab down and removes everything that it made; no lab there is fine."""
@@ -180,7 +197,9 @@ class Lab:
         entry.write()
         self.folder.path.mkdir(parents=True, exist_ok=True, mode=0o755)
         self.folder.write_plan(plan)
-        self.folder.credentials()
+        atomic_write(self.folder.password_file, self.password + "\n", mode=0o600)
+        if plan.storage is not None:
+            plan.storage.mkdir(parents=True, exist_ok=True)
         atomic_write(self.folder.fabric_file, network.describe(plan).model_dump_json(indent=1))
         prepare(plan, self.folder, say)
         if plan.subnet is not None:
@@ -293,6 +312,13 @@ def _checked_folder(field: str, path: Path | str) -> Path:
     folder = Path(path).absolute()
     if not folder.is_dir():
         raise BadInput(f"there is no folder {folder}", field=field)
+    return folder
+
+
+def _share(storage: Path | str | None) -> Path | None:
+    folder = None if storage is None else Path(storage).absolute()
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is no folder", field="storage")
     return folder
 
 

@@ -21,6 +21,8 @@ from .site import Site
 
 HOSTNAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
 MAC = re.compile(r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")
+CREDENTIAL = re.compile(r"[ -~]+")
+LONGEST_CREDENTIAL = 255
 #: Names that makers give to every machine.
 GENERIC = {"system", "computer-system", "default", "server", "localhost", "none", "fake"}
 #: Until the machine has told, its first port is the one it boots from.
@@ -71,6 +73,7 @@ def enroll(
     In a range, an address where no BMC answers is skipped; an address given by itself, or
     declared, must answer.  A BMC that answers and refuses the password fails the whole call.
     """
+    check_credentials(credentials)
     check_declared(declared)
     by_address = {row.address: row for row in declared}
     addresses = list(dict.fromkeys([*expand_all(list(ranges)), *by_address]))
@@ -98,16 +101,35 @@ def enroll(
     return result
 
 
+def check_credentials(credentials: Credentials) -> None:
+    """`BadInput` for a name or password that HTTP's basic authentication cannot carry; never shows it."""
+    for name in ("username", "password"):
+        value = getattr(credentials, name)
+        if not value:
+            raise BadInput("is empty", field=name)
+        if len(value) > LONGEST_CREDENTIAL or not CREDENTIAL.fullmatch(value):
+            raise BadInput(
+                f"is not one line of at most {LONGEST_CREDENTIAL} letters, digits and signs of ASCII",
+                field=name,
+                do="give the BMC's own, or set one on the BMC that has only these",
+            )
+
+
 def check_declared(declared: Sequence[Declared]) -> None:
     """`BadInput` for a declared inventory that contradicts itself; names both rows."""
     seen: dict[str, str] = {}
     for row in declared:
+        if not row.address.strip():
+            raise BadInput("a machine has no address", field="address", do="give the address of its BMC")
         for mac in row.macs:
             if not MAC.match(mac.lower()):
                 raise BadInput(f"{row.address}: {mac!r} is no MAC address", field="macs")
             if other := seen.get(mac.lower()):
+                holders = (
+                    f"for {other} and for {row.address}" if other != row.address else f"twice for {other}"
+                )
                 raise BadInput(
-                    f"{mac} is declared for {other} and for {row.address}",
+                    f"{mac} is declared {holders}",
                     field="macs",
                     do="a MAC belongs to one machine: correct the inventory",
                 )

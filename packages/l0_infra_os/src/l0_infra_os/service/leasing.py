@@ -12,7 +12,7 @@ from l0_infra_os._kit.problems import BadInput, Conflict
 from l0_infra_os._kit.tokens import NAME, SYSTEM_TENANT
 from l0_infra_os.core.isolation import tenant_number
 from l0_infra_os.core.lifecycle import HELD, LEASE_OPEN, LeaseState, NodeState
-from l0_infra_os.core.tenancy import Candidate, allocate, check_quota, check_request
+from l0_infra_os.core.tenancy import MOST_NODES, Candidate, allocate, check_flavor, check_quota, check_request
 from l0_infra_os.store.repository import Transaction
 from l0_infra_os.store.tables import Lease, Node, Tenant
 
@@ -27,8 +27,8 @@ def create_tenant(site: Site, name: str, *, quota_nodes: int | None, actor: str)
     """Makes a tenant; doing it again with the same quota is no error, another quota is set."""
     if not NAME.match(name) or name == SYSTEM_TENANT:
         raise BadInput(f"{name!r} is not a name for a tenant", field="tenant", do="use a-z, 0-9 and '-'")
-    if quota_nodes is not None and quota_nodes < 0:
-        raise BadInput("must not be negative", field="quota_nodes")
+    if quota_nodes is not None and not 0 <= quota_nodes <= MOST_NODES:
+        raise BadInput(f"must be 0 to {MOST_NODES}", field="quota_nodes")
 
     def make(tx: Transaction) -> None:
         tenant = tx.session.get(Tenant, name)
@@ -70,6 +70,7 @@ def lease(
 
     def take(tx: Transaction) -> None:
         owner = tx.tenant(tenant, lock=True)
+        check_flavor(flavor, tx.session.scalars(select(Node.flavor)))
         check_quota(tenant=tenant, quota=owner.quota_nodes, held=tx.held(tenant), asked=nodes + spares)
         choice = allocate(_candidates(tx, flavor), nodes=nodes, spares=spares)
         tx.session.add(
@@ -150,6 +151,10 @@ def provision(
     missing ones (of a degraded lease) are taken from those available.
     """
     keys = [key.strip() for key in ssh_keys if key.strip()]
+    if not keys:
+        raise BadInput(
+            "no SSH public key", field="ssh_keys", why="nobody could log in", do="give --ssh-key FILE.pub"
+        )
     if bad := [key for key in keys if not SSH_KEY.match(key)]:
         raise BadInput(f"{bad[0][:40]!r} is no SSH public key", field="ssh_keys", do="give the .pub file")
     chosen = site.images.get(image)

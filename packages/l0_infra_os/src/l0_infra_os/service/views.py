@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 from sqlalchemy import select
 
 from l0_infra_os._kit.documents import Producer
-from l0_infra_os._kit.problems import NotFound
+from l0_infra_os._kit.problems import BadInput, NotFound
 from l0_infra_os.core import metering
 from l0_infra_os.core.lifecycle import IN_FLIGHT, LeaseState, NodeState
 from l0_infra_os.documents import (
@@ -235,6 +236,9 @@ def meter(
     site: Site, *, since: float = 0.0, until: float | None = None, tenant: str | None = None
 ) -> list[Row]:
     """Node-seconds by tenant and state."""
+    for name, moment in (("since", since), ("until", until)):
+        if moment is not None and not math.isfinite(moment):
+            raise BadInput("is no moment", field=name, do="give seconds since 1970")
     with site.store.begin() as tx:
         end = tx.now if until is None else until
         rows = tx.session.scalars(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
@@ -17,6 +17,7 @@ from .rest import TheSite, actor_of
 
 pages = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
+DIGEST_SHOWN = len("sha256:") + 12
 #: How a state is coloured: by a named set, so that a new state needs a decision here.
 BADGES = {
     "enrolled": "idle",
@@ -127,7 +128,17 @@ def meter(request: Request, site: TheSite, who: Caller) -> Response:
 def audit(request: Request, site: TheSite, who: Caller) -> Response:
     """Who did what."""
     rows = views.audit(site, tenant=who.scope(), last=200)[::-1]
-    return render(request, "audit.html", rows=rows)
+    told = [{**row, "detail": _told(row["detail"])} for row in rows]
+    return render(request, "audit.html", rows=told)
+
+
+def _told(detail: dict[str, Any]) -> str:
+    """The detail of an audit row in words: no brackets, digests as short as people compare them."""
+    words = []
+    for name, value in detail.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        words.append(f"{name}: {text[:DIGEST_SHOWN] if text.startswith('sha256:') else text}")
+    return " · ".join(word for word in words if not word.endswith((": ", ": None")))
 
 
 def _by_place(nodes: list[NodeView]) -> dict[str, dict[str, list[NodeView]]]:

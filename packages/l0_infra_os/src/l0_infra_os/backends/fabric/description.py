@@ -38,7 +38,7 @@ def read_description(lab_folder: Path) -> FabricDescription:
         return FabricDescription.model_validate_json((lab_folder / "fabric.json").read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise Unavailable(
-            f"no lab is up in {lab_folder}", do="infra-os lab up (or name its folder with --lab)"
+            f"no lab is up in {lab_folder}", do="infra-os lab up (or name its folder in the setting lab_dir)"
         ) from None
     except ValidationError as error:
         raise Unavailable(f"{lab_folder / 'fabric.json'} is damaged", why=str(error)) from error
