@@ -69,8 +69,8 @@ def firmware_machine(demo: Demo) -> None:
     settings = Settings.load(home=demo.folder("firmware"))
     room = Lab(settings.lab_folder)
     demo.stack.callback(room.down)
+    room.up(1, "qemu", leaves=1, attached=True, say=demo.say)
     with InfraOs(settings) as infra, infra.serving():
-        room.up(1, "qemu", leaves=1, storage=None, attached=True, say=demo.say)
         infra.build_image("disk", say=demo.say)
         infra.enroll(room.endpoints, username=room.username, password=room.password)
         infra.create_tenant(TENANT)

@@ -169,7 +169,7 @@ def test_wrong_words_are_told(lab: Lab) -> None:
         ("kind", {"kind": "mainframe"}),
         ("machines", {"machines": 0}),
         ("leaves", {"leaves": 0}),
-        ("mounts", {"mounts": [("/nowhere/at/all", "ro", "/x")]}),
+        ("mounts", {"mounts": [("/proc/nowhere", "ro", "/x")]}),
         ("mounts", {"mounts": [("/", "rx", "/x")]}),
         ("storage", {"storage": "/etc/passwd"}),
     ],
