@@ -129,3 +129,21 @@ def test_tokens(tmp_path: Path, settings: Settings) -> None:
     assert {"name": "ann", "tenant": "red", "role": "user"} in json.loads(listed)
     assert token not in listed
     assert podsys("token", "revoke", "ann", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["apply"], "make one: podsys plan"),
+        (["compat", "driver=中"], "driver: '中' is not a version"),
+        (["compat", "driver=580.1", "driver=570.1"], "driver: is given twice: 580.1 and 570.1"),
+        (["import", "file", "--out", "file/inventory.yaml"], "file"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(
+    words: list[str], told: str, tmp_path: Path, settings: Settings
+) -> None:
+    write(tmp_path / "file", "")
+    done = podsys(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr

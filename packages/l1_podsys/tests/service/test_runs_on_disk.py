@@ -94,3 +94,17 @@ def test_the_digest_key_is_private_and_stays(tmp_path: Path) -> None:
     assert len(key) == 32
     assert cluster.key() == key
     assert (tmp_path / "c" / "digest.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_plan_counts_as_applied_when_its_run_is_done(podsys: Podsys, fill: Callable[..., None]) -> None:
+    fill("red", "red")
+    cluster = podsys.state.cluster("red")
+    assert (cluster.summary()["plan_changes"], cluster.summary()["plan_applied"]) == (1, False)
+    plan = cluster.plan()
+    assert plan is not None
+    run = cluster.new_run(plan)
+    run.append("begin")
+    run.append("end", detail="done")
+    assert cluster.summary()["plan_applied"] is True
+    cluster.save_plan(plan.model_copy(update={"base": "/elsewhere"}))
+    assert cluster.summary()["plan_applied"] is False

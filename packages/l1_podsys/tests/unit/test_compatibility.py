@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from l1_podsys.api import BadInput, Explanation, check_stack, solve
-from l1_podsys.core.compatibility import known_good
+from l1_podsys.core.compatibility import COMPONENTS, known_good
 
 
 def test_every_published_stack_fits_and_is_found_from_its_driver() -> None:
@@ -68,3 +71,30 @@ def test_an_unknown_component_is_named() -> None:
     with pytest.raises(BadInput) as caught:
         solve({"divers": "1"})
     assert caught.value.field == "divers"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("driver", "中"),
+        ("driver", ""),
+        ("driver", "²"),
+        ("driver", "9" * 5000),
+        ("cuda", "thirteen"),
+        ("kernel", "none"),
+        ("module", "opne"),
+        ("gpudirect", "on"),
+        ("nvswitch", "True"),
+    ],
+)
+def test_what_is_no_version_or_no_known_word_is_named(name: str, value: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        solve({name: value})
+    assert caught.value.field == name
+    assert len(str(caught.value)) < 300
+
+
+@given(st.dictionaries(st.sampled_from(sorted(COMPONENTS)), st.text(max_size=80)))
+def test_any_text_is_solved_explained_or_refused(stack: dict[str, str]) -> None:
+    with contextlib.suppress(BadInput):
+        assert solve(stack)

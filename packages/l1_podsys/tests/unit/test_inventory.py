@@ -97,3 +97,11 @@ def test_a_key_given_twice_is_refused() -> None:
 def test_what_is_no_inventory_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse(text)
+
+
+def test_a_shared_folder_is_absolute_and_depth_is_no_crash() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(inventory(host(1), shared_path="srv/storage"))
+    assert caught.value.field == "shared_path"
+    with pytest.raises(BadInput, match="is not valid YAML"):
+        parse("[" * 5000)

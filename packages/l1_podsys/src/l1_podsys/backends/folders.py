@@ -159,6 +159,15 @@ class ClusterFolder:
         path = self.folder / "plan.json"
         return validated(Plan, read_json(path), where=str(path)) if path.exists() else None
 
+    def plan_applied(self) -> bool | None:
+        """Whether the newest run applied the newest plan to its end; None when there is no plan."""
+        plan, newest = self.plan(), next(iter(self.runs()), None)
+        if plan is None:
+            return None
+        return (
+            newest is not None and newest.states().ended == "done" and newest.plan.digest() == plan.digest()
+        )
+
     def save_report(self, report: ClusterReport) -> None:
         """Keeps the newest report."""
         self.make()
@@ -193,6 +202,7 @@ class ClusterFolder:
             "tenant": inventory.tenant,
             "hosts": len(inventory.hosts),
             "plan_changes": plan.changes if plan else None,
+            "plan_applied": self.plan_applied(),
             "last_run": newest.states().ended or "unfinished" if newest else None,
             "checks": ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) or None,
         }

@@ -124,6 +124,10 @@ def apply(
             line = f"{host:20} {role:16} {event}{': ' + detail if detail else ''}"
             out.print(line, markup=False, soft_wrap=True, style="red" if event == "fail" else None)
 
+    if plan_file == PLAN_FILE and not plan_file.exists():
+        raise BadInput(
+            "there is no plan here", field=str(plan_file), do="make one: podsys plan inventory.yaml"
+        )
     done = service().apply(plan_file, watch=watch)
     result = done.summary()
     if as_json:
@@ -161,18 +165,13 @@ def verify(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _figure(value: float | str | None) -> str | None:
-    """A measured value with three digits that count, never in powers of ten."""
-    if not isinstance(value, float):
-        return value
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 def _show_checks(report: Any) -> None:
+    from l1_podsys.core.acceptance import figure
+
     rows = [
         check.model_dump()
         | {
-            "value": _figure(check.value),
+            "value": figure(check.value) if isinstance(check.value, float) else check.value,
             "host": f"{check.node or ''}{' - ' + check.peer if check.peer else ''}",
         }
         for check in report.checks
@@ -199,7 +198,11 @@ def report(cluster: str = typer.Argument(help="the cluster's name"), as_json: bo
 def clusters(as_json: bool = JSON) -> None:
     """Clusters that were planned or verified on this machine."""
     rows = [cluster.summary() for cluster in service().clusters()]
-    show(rows, ("cluster", "tenant", "hosts", "plan_changes", "last_run", "checks"), as_json=as_json)
+    show(
+        rows,
+        ("cluster", "tenant", "hosts", "plan_changes", "plan_applied", "last_run", "checks"),
+        as_json=as_json,
+    )
 
 
 @app.command()

@@ -57,7 +57,10 @@ def compat(
     """Complete a software stack from the known-good table, or name the facts that do not fit."""
     from l1_podsys.core.compatibility import Explanation, solve
 
-    values = dict(_pair(word) for word in stack)
+    values: dict[str, str] = {}
+    for name, value in map(_pair, stack):
+        if values.setdefault(name, value) != value:
+            raise BadInput(f"is given twice: {values[name]} and {value}", field=name, do="keep one of them")
     answer = solve(values)
     if isinstance(answer, Explanation):
         if as_json:

@@ -169,7 +169,7 @@ class Podsys:
     ) -> tuple[Path, BundleIndex]:
         """An offline bundle of Debian packages: made once, then checked and used again."""
         name = f"{suite}-{'-'.join(sorted(packages))}"[:100]
-        place = folder or self.settings.bundles / name
+        place = (folder or self.settings.bundles / name).resolve()  # apt reads relative paths as its own
         place.parent.mkdir(parents=True, exist_ok=True)
         return place, make_bundle(packages, place, suite=suite, say=say)
 

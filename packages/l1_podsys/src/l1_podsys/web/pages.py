@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from l1_podsys._kit.problems import Problem
 from l1_podsys._kit.web import Caller, Operator, caller, link, render
+from l1_podsys.core.acceptance import figure
 from l1_podsys.core.compatibility import COMPONENTS, Explanation, known_good, solve
 from l1_podsys.documents import ClusterReport, TopologyNode
 
@@ -49,6 +50,7 @@ def cluster(request: Request, who: Caller, name: str) -> HTMLResponse:
         name=name,
         inventory=inventory if who.is_operator else without_logins(inventory),
         plan=found.plan() if who.is_operator else None,
+        plan_applied=found.plan_applied(),
         report=report,
         counts=verdict_counts(report),
         runs=[run.summary() for run in found.runs()[:10]],
@@ -174,6 +176,7 @@ def report(request: Request, who: Caller, name: str) -> HTMLResponse:
         report=found,
         counts=verdict_counts(found),
         digest=found.digest(),
+        figure=figure,
         leaves=list(leaves(found.topology)),
         nodes={node.id: node for node in found.nodes},
         verdict_badge=VERDICT_BADGE,

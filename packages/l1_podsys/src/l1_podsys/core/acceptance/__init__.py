@@ -2,6 +2,6 @@
 
 from .pairs import rounds
 from .report import Measured, build_report
-from .verdicts import CHECKS, judge
+from .verdicts import CHECKS, figure, judge
 
-__all__ = ["CHECKS", "Measured", "build_report", "judge", "rounds"]
+__all__ = ["CHECKS", "Measured", "build_report", "figure", "judge", "rounds"]

@@ -43,6 +43,11 @@ class Value(NamedTuple):
     evidence: Sequence[str] = ()
 
 
+def figure(value: float) -> str:
+    """A measured value with three digits that count, never in powers of ten."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def judge(name: str, values: Sequence[Value], expect: Mapping[str, Floor]) -> list[CheckResult]:
     """One result for each value of one check.
 
@@ -87,7 +92,7 @@ def _verdict(check: Check, value: Value, bounds: Floor | None, median: float, co
         return "pass", "no bound: fewer than 3 hosts to compare with"
     sign, ratio = (">=", check.warn_ratio) if check.more_is_better else ("<=", 1 / check.warn_ratio)
     limit = median * ratio if check.more_is_better else max(median * ratio, check.least)
-    expected = f"{sign} {limit:.3g} (median {median:.3g})"
+    expected = f"{sign} {figure(limit)} (median {figure(median)})"
     goodness = have / median if check.more_is_better else (median / have if have else 1.0)
     if not check.more_is_better and have <= check.least:
         return "pass", expected

@@ -24,6 +24,12 @@ def lint(inventory: Inventory) -> None:
                 field=f"hosts.{index}.id",
                 do="use another id",
             )
+    if inventory.shared_path is not None and not inventory.shared_path.startswith("/"):
+        raise BadInput(
+            f"{inventory.shared_path!r} is not absolute",
+            field="shared_path",
+            do="write the folder's path as the hosts see it, as /srv/storage",
+        )
     _nothing_twice(inventory)
     networks = _networks(inventory)
     _no_overlap(networks)

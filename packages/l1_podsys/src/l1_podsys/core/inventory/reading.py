@@ -42,7 +42,7 @@ def parse_as(model: type[M], text: str, *, where: str) -> M:
     """A YAML mapping as `model`; errors name the field, and the likely one for an unknown name."""
     try:
         value = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 (a SafeLoader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise BadInput(f"is not valid YAML: {' '.join(str(error).split())}", field=where) from error
     if not isinstance(value, dict):
         raise BadInput("holds no mapping", field=where, do="see `podsys schema` for the fields")
