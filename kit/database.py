@@ -5,6 +5,7 @@ The version table carries the layer's prefix, so that several layers share one d
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def connect(url: str) -> Engine:
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername.startswith("sqlite") and parsed.database not in (None, "", ":memory:"):
-        Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+        _private(Path(str(parsed.database)))
     try:
         engine = create_engine(parsed, pool_pre_ping=True)
     except ModuleNotFoundError as error:
@@ -48,6 +49,12 @@ def connect(url: str) -> Engine:
     if engine.dialect.name == "sqlite":
         _use_wal(engine)
     return engine
+
+
+def _private(path: Path) -> None:
+    """Makes the file readable by its owner only (SQLite's other files follow it): jobs may hold secrets."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _use_wal(engine: Engine) -> None:

@@ -18,7 +18,7 @@ import pytest
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
-from l0_infra_os._kit import config, documents, files, logs, problems, tokens, web
+from l0_infra_os._kit import config, database, documents, files, logs, problems, tokens, web
 from pydantic_settings import SettingsConfigDict
 from starlette.testclient import TestClient
 
@@ -101,7 +101,11 @@ def test_a_kill_during_writing_leaves_the_old_file_or_the_new_one(tmp_path: Path
 def test_private_files_are_private(tmp_path: Path) -> None:
     store = tokens.TokenStore(tmp_path / "tokens.json")
     store.admin_token()
-    for name in ("tokens.json", "admin.token"):
+    with database.connect(database.sqlite_url(tmp_path / "state.db")).begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE secrets (word TEXT)")
+        written = sorted(path.name for path in tmp_path.glob("state.db*"))
+    assert "state.db-wal" in written
+    for name in ("tokens.json", "admin.token", *written):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
