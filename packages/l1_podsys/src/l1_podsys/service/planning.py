@@ -9,7 +9,7 @@ from pathlib import Path
 
 from l1_podsys._kit.documents import digest_of_file
 from l1_podsys.backends.folders import ClusterFolder
-from l1_podsys.core.facts import Facts
+from l1_podsys.core.facts import Facts, hide_words
 from l1_podsys.core.inventory import Inventory
 from l1_podsys.core.planning import (
     HostPlan,
@@ -77,6 +77,7 @@ def compare(wanted: Wanted, transport: Transport, settings: Settings, say: Say =
     facts, problems = gather(
         transport, requests, parallel=settings.ssh_parallel, timeout_s=settings.facts_timeout_s, done=say
     )
+    facts = {host: hide_words(said, wanted.sources.secrets.values()) for host, said in facts.items()}
     plans = []
     for host in wanted.inventory.hosts:
         if host.id in facts:
