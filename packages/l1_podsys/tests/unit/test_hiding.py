@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 
 import pytest
-from l1_podsys.core.facts import Answers, Facts, UnitState, hide_words
+from l1_podsys.core.facts import Facts, hide_words
 
 SECRET = 's3cret $x "y" \\ `z`'
 
 
 def facts_with(lines: list[str]) -> Facts:
-    units = {"hello.service": UnitState(load="loaded", active="failed", log=lines), "gone.service": None}
-    answers = Answers(units=units)
-    return Facts.model_construct(answers=answers)
+    """The least that a probe says, with a failed unit."""
+    value = {
+        "schema": "podsys.facts/v1",
+        "hostname": "n1",
+        "os": {"id": "debian", "version_id": "12", "codename": "bookworm", "name": "Debian"},
+        "kernel": "6.1",
+        "arch": "x86_64",
+        "cpu": {"cores": 2},
+        "memory": {"total_bytes": 2**30},
+        "python": "3.11",
+        "answers": {"units": {"hello.service": {"load": "loaded", "active": "failed", "log": lines}}},
+    }
+    return Facts.model_validate(value)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def hide_words(facts: Facts, words: Iterable[str]) -> Facts:
             json.dumps(word, ensure_ascii=False)[1:-1],
         )
     }
-    if not forms or not any(unit and unit.log for unit in facts.answers.units.values()):
+    if not forms or not any(unit.log for unit in facts.answers.units.values()):
         return facts
 
     def hidden(line: str) -> str:
@@ -34,7 +34,7 @@ def hide_words(facts: Facts, words: Iterable[str]) -> Facts:
         return line
 
     units = {
-        name: unit.model_copy(update={"log": [hidden(line) for line in unit.log]}) if unit else unit
+        name: unit.model_copy(update={"log": [hidden(line) for line in unit.log]})
         for name, unit in facts.answers.units.items()
     }
     return facts.model_copy(update={"answers": facts.answers.model_copy(update={"units": units})})
