@@ -14,7 +14,7 @@ import pytest
 import typer.main
 import typer.testing
 from l0_infra_os._kit.problems import BadInput
-from l0_infra_os.cli import app, fleet
+from l0_infra_os.cli import app, fleet, tenancy
 from l0_infra_os.cli.common import Progress, read_keys
 from l0_infra_os.cli.lab import _mount
 
@@ -177,3 +177,18 @@ def test_bad_input_is_told_in_words(environment: Path, words: str, told: str) ->
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert "密码" not in done.stderr
+
+
+def test_a_plan_tells_equal_steps_once(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "role": "member",
+        "state": "leased",
+        "image": "debian sha256:0",
+        "addresses": {"compute": "10.0.0.1/20"},
+    }
+    rows = [{**row, "node": name, "steps": ["erase", "write"]} for name in ("m1", "m2")]
+    tenancy._show_plan([*rows, {**row, "node": "m3", "steps": []}], "debian")
+    shown = capsys.readouterr().out
+    assert "m1, m2: \n  1. erase\n  2. write\n" in shown
+    assert "m3: nothing to do" in shown
+    assert "{" not in shown

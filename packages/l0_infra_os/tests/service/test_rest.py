@@ -195,7 +195,7 @@ def test_every_word_of_the_pages_has_a_chinese_one() -> None:
     import importlib.resources
 
     from l0_infra_os._kit.web import SHELL_MESSAGES
-    from l0_infra_os.core.lifecycle import LeaseState, NodeState
+    from l0_infra_os.core.lifecycle import TRANSITIONS, LeaseState, NodeState
     from l0_infra_os.web.messages import MESSAGES
     from l0_infra_os.web.pages import BADGES
 
@@ -206,6 +206,14 @@ def test_every_word_of_the_pages_has_a_chinese_one() -> None:
     for state in (*NodeState, *LeaseState):
         assert state.value in MESSAGES
         assert state.value in BADGES
+    assert {event for _, event in TRANSITIONS} - set(MESSAGES) == set()
+
+
+def test_the_audit_page_is_for_people(ready: InfraOs, browser: TestClient) -> None:
+    ready.lease("demo", nodes=2)
+    page = browser.get("/audit").text
+    assert "members: m1, m2" in page
+    assert "None" not in page
 
 
 def test_a_lease_by_the_form_and_its_release_by_the_button(ready: InfraOs, browser: TestClient) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from l0_infra_os._kit.command_line import err, out, show
+from l0_infra_os._kit.command_line import err, out, show, show_json
 
 from .common import LEASE_COLUMNS, Json, Progress, read_keys, site
 
@@ -82,13 +83,24 @@ def provision(
     with site() as infra:
         if plan:
             rows = infra.plan_provision(lease_id, image=image)
-            if not as_json:  # the digest and the networks by name make the table too wide to read
-                rows = [{**row, "addresses": list(row["addresses"].values()), "image": image} for row in rows]
-            show(rows, ("node", "role", "state", "image", "addresses", "steps"), as_json=as_json)
+            show_json(rows) if as_json else _show_plan(rows, image)
             return
         with Progress(quiet=as_json) as progress:
             row = infra.provision(lease_id, image=image, ssh_keys=keys, progress=progress)
     show([row.as_row()], LEASE_COLUMNS, as_json=as_json)
+
+
+def _show_plan(rows: list[dict[str, Any]], image: str) -> None:
+    """The nodes in a table, then the steps: once for all nodes that take the same ones."""
+    short = [{**row, "addresses": list(row["addresses"].values()), "image": image} for row in rows]
+    show(short, ("node", "role", "state", "image", "addresses"), as_json=False)
+    by_steps: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        by_steps.setdefault(tuple(row["steps"]), []).append(row["node"])
+    for steps, names in by_steps.items():
+        out.print(f"\n{', '.join(names)}: " + ("" if steps else "nothing to do"), markup=False)
+        for number, step in enumerate(steps, 1):
+            out.print(f"  {number}. {step}", markup=False, soft_wrap=True)
 
 
 def grow(
@@ -132,8 +144,6 @@ def inventory(
     with site() as infra:
         document = infra.inventory(tenant)
     if file is None:
-        from l0_infra_os._kit.command_line import show_json
-
         show_json(document.as_json())
         return
     digest = document.write(file)

@@ -248,7 +248,7 @@ def told(address: str, what: str) -> Iterator[None]:
         raise Unauthorized(
             f"BMC {address} refuses this user name or password",
             why=f"HTTP {error.status_code} on {what}",
-            do="check --username and the password file",
+            do=f"give the right ones: infra-os enroll {address} --username … --password-file …",
         ) from error
     except exceptions.ConnectionError as error:
         raise Unavailable(
