@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from l3_ylink._kit.problems import Failed, Problem
+from l3_ylink.backends.local import TIED
 
 from .plan import RunPlan
 from .worker import answer
@@ -121,8 +122,9 @@ class _Pool:
             "RAYON_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
         }
+        tied = [sys.executable, "-I", "-S", str(TIED), str(os.getpid())]
         return subprocess.Popen(
-            [sys.executable, "-m", "l3_ylink.datakit.worker", str(self.folder)],
+            [*tied, sys.executable, "-m", "l3_ylink.datakit.worker", str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

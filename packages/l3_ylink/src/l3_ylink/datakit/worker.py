@@ -1,8 +1,8 @@
 """A worker process of a data run: `python -m l3_ylink.datakit.worker OUT`.
 
 It reads the run's plan from the folder, then one task a line from its standard input and answers one line
-each.  When its parent dies, its input ends and so does it.  An engine elsewhere (Slurm, Ray, a job of the
-scheduler) only has to start this program beside the folder.
+each.  When its input ends, so does it; the local engine also ties it to its own life.  An engine elsewhere
+(Slurm, Ray, a job of the scheduler) only has to start this program beside the folder.
 """
 
 from __future__ import annotations
