@@ -326,6 +326,11 @@ def test_the_cause_of_an_attempt(label: str, rank: int | None, node: str | None,
     assert cause.action == LABELS[label].action
 
 
+def test_an_unknown_end_is_told_with_its_last_words() -> None:
+    told = name_cause(evidence(exit_of(0, 1.0, "step 3\n显存不够了\n\n", code=3), exit_of(1, 1.1, code=4)))
+    assert told.evidence == ("rank 0 on n0 ended with code 3: 显存不够了", "rank 1 on n1 ended with code 4")
+
+
 def test_a_users_error_before_a_node_went_away_stays_the_users() -> None:
     early = exit_of(0, 1.0, TRACE + "OSError: [Errno 28] No space left on device")
     assert name_cause(evidence(early, lost=(LostNode("n3", 9.5, 12.5),))).label == "disk_full"

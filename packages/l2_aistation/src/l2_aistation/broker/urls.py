@@ -37,9 +37,9 @@ def for_redis(url: str) -> str:
     if urlsplit(url).scheme in ("redis", "rediss", "unix"):
         return url
     raise BadInput(
-        f"{urlsplit(url).scheme or 'this'}:// is not a Redis URL",
+        "is not a Redis URL",
         field="broker_url",
-        do="give redis://[:password@]host:port/0 or redis+socket:///path",
+        do="give redis://HOST:PORT/0, with :PASSWORD@ before the host, or redis+socket:///PATH",
     )
 
 

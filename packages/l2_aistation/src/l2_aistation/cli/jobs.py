@@ -69,8 +69,12 @@ def _print_event(event: dict[str, Any], *, as_json: bool) -> None:
         for name, value in event.items()
         if name not in ("id", "event", "at", "job", "slots", "digest") and value not in (None, "", [], {})
     }
-    words = " ".join(f"{name}={value}" for name, value in rest.items())
+    words = " ".join(f"{name}={_plain(value)}" for name, value in rest.items())
     out.print(f"{event.get('at', '')}  {event['event']:<10} {words}", markup=False, soft_wrap=True)
+
+
+def _plain(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 @app.command()

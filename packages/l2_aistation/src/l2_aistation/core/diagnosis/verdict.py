@@ -204,11 +204,18 @@ def _confidence(sign: Sign) -> float:
 
 def _what_is_known(evidence: Evidence) -> tuple[str, ...]:
     lines = [
-        f"rank {end.rank} on {end.node} ended with code {end.code}" for end in evidence.exits if end.code
+        f"rank {end.rank} on {end.node} ended with code {end.code}{_last_words(end)}"
+        for end in evidence.exits
+        if end.code
     ]
     if not evidence.started:
         lines.append("not every rank had started")
     return tuple(lines[:_MOST_CONSEQUENCES])
+
+
+def _last_words(end: RankExit) -> str:
+    last = next((line.strip() for line in reversed(end.tail) if line.strip()), "")
+    return f": {last[:200]}" if last else ""
 
 
 def _unknown(evidence: tuple[str, ...]) -> Cause:
