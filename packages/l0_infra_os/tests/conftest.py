@@ -62,7 +62,7 @@ def l0_settings(tmp_path: Path, lab_dir: Path) -> Settings:
 @pytest.fixture
 def image_file(tmp_path: Path) -> Path:
     path = tmp_path / "system.tar.zst"
-    path.write_bytes(os.urandom(200_000))
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + os.urandom(200_000))
     return path
 
 

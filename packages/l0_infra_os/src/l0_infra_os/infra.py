@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Progress = Callable[[list[NodeView]], None]
 Say = Callable[[str], None]
 POLL_S = 0.2
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+"""The first bytes of a Zstandard frame (RFC 8878, 3.1.1)."""
 IN_WORK = frozenset(state.value for state in IN_FLIGHT)
 
 
@@ -284,6 +286,13 @@ class InfraOs:
         """Takes an image in; with `digest` its bytes must be those."""
         if format not in ("tar.zst", "raw.zst"):
             raise BadInput(f"{format!r} is not tar.zst or raw.zst", field="format")
+        if path.is_file():
+            with path.open("rb") as stream:
+                start = stream.read(len(ZSTD_MAGIC))
+            if start != ZSTD_MAGIC:
+                raise BadInput(
+                    f"{path.name} is not compressed by zstd", field="path", do="zstd FILE, then again"
+                )
         return self.images.add(name, path, format=format, digest=digest)  # type: ignore[arg-type]
 
     def build_image(self, kind: str = "root", *, name: str | None = None, say: Say = _silent) -> Image:
