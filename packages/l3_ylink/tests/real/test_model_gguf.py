@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from l3_ylink._kit.documents import digest_of_file
-from l3_ylink._kit.problems import Failed
+from l3_ylink._kit.problems import BadInput
 from l3_ylink.models.gguf import find_in_package, import_gguf
 from l3_ylink.models.manifest import read_model
 
@@ -118,7 +118,7 @@ def test_a_cut_file_is_refused_and_leaves_nothing(source: Path, tmp_path: Path) 
     cut = tmp_path / "cut.gguf"
     with open(source, "rb") as stream:
         cut.write_bytes(stream.read(100_000))
-    with pytest.raises(Failed, match="cannot be converted"):
+    with pytest.raises(BadInput, match="cannot be converted"):
         import_gguf(cut, tmp_path / "out", cache=tmp_path / "cache")
     assert not (tmp_path / "out").exists()
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]

@@ -146,8 +146,9 @@ def write_hugging_face(source: Path, folder: Path, dtype: str) -> dict[str, Any]
         with contextlib.redirect_stderr(io.StringIO()):  # its progress bars heed no switch
             tokenizer = AutoTokenizer.from_pretrained(source.parent, **place)
             model = AutoModelForCausalLM.from_pretrained(source.parent, dtype=getattr(torch, dtype), **place)
-    except (ValueError, KeyError, OSError, RuntimeError, IndexError) as error:
-        raise Failed(
+    except (ValueError, LookupError, OSError, RuntimeError, ArithmeticError, TypeError) as error:
+        kind = Failed if isinstance(error, OSError) and error.errno else BadInput
+        raise kind(
             f"{source.name} cannot be converted: {error}", do="check that the file is whole"
         ) from error
     tokenizer.save_pretrained(folder)

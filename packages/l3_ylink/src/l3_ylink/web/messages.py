@@ -16,6 +16,8 @@ MESSAGES = {
     "state": "状态",
     "kind": "类型",
     "documents": "文档数",
+    "{} documents": "{} 篇文档",
+    "{} tokens": "{} 个词元",
     "document": "文档",
     "tokens": "词元数",
     "languages": "语言",
