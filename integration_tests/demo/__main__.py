@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import random
 import signal
-import sys
 from pathlib import Path
 
-from l2_aistation._kit.problems import Problem
 from rich.console import Console
 
 from integration_tests import report
 from integration_tests.demo import bare_metal, cluster, serving, training
 from integration_tests.demo.stage import ROOT, Demo
+
+LAYERS = ("l0_infra_os", "l1_podsys", "l2_aistation", "l3_ylink", "l4_mmodel")
+PROBLEMS = tuple(importlib.import_module(f"{layer}._kit.problems").Problem for layer in LAYERS)
 
 
 def options() -> argparse.Namespace:
@@ -32,6 +34,7 @@ def options() -> argparse.Namespace:
 
 def flow(demo: Demo) -> None:
     """The stages in order."""
+    bodies = demo.machines != "process"
     with demo.stage("Lab: five machines with a BMC each"):
         room = bare_metal.lab(demo)
     if demo.machines == "qemu":
@@ -39,7 +42,6 @@ def flow(demo: Demo) -> None:
             bare_metal.firmware_machine(demo)
     with demo.stage("L0: enroll, inspect, lease, provision"):
         infra = bare_metal.nodes(demo, room)
-    bodies = demo.machines != "process"
     with demo.stage("L1: plan, apply, verify"):
         client = cluster.platform(demo, room.controller if bodies else None)
         if bodies:
@@ -56,7 +58,7 @@ def flow(demo: Demo) -> None:
         serving.run(demo, base, adapter)
 
 
-def main() -> int:
+def main() -> None:
     """Runs the flow, writes the report, leaves nothing running."""
     chosen = options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -66,17 +68,15 @@ def main() -> int:
     try:
         with demo.stack:
             flow(demo)
-    except Problem as problem:
+    except PROBLEMS as problem:
         console.print(f"[red]stopped:[/red] {problem}", markup=True)
-        return problem.exit_code
+        raise SystemExit(problem.exit_code) from None
     except KeyboardInterrupt:
-        return 130
+        raise SystemExit(130) from None
     report.write(demo, chosen.report)
-    total = sum(seconds for _, seconds in demo.times)
-    console.print(f"done in {total:.0f} s; everything is stopped")
+    console.print(f"done in {sum(seconds for _, seconds in demo.times):.0f} s; everything is stopped")
     print(chosen.report)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -37,30 +37,31 @@ def shared_environment() -> list[Path]:
 
 def nodes(demo: Demo, room: Lab) -> InfraOs:
     """Enroll, inspect, lease, provision; writes the tenant's inventory."""
-    infra = InfraOs()
+    bodies = demo.machines != "process"
+    infra = InfraOs(Settings.load(provisioning_port=None if bodies else 0))
     demo.stack.callback(infra.close)
     first, last = room.endpoints[0], room.endpoints[-1].rpartition(":")[2]
     found = infra.enroll([f"{first}-{last}"], username=room.username, password=room.password)
     demo.say(f"enrolled {len(found.new)} machines by their BMCs at {first}-{last}")
     infra.create_tenant(TENANT)
-    infra.build_image(say=demo.say)
+    if bodies:
+        infra.build_image(say=demo.say)
+    else:
+        infra.add_image("debian", ROOT / "LICENSE", format="tar.zst")  # is planned with, never booted
     with infra.serving():
         infra.inspect()
         lease = infra.lease(TENANT, nodes=MEMBERS, spares=SPARES)
         demo.say(f"leased {MEMBERS} nodes and a spare: {lease.id}")
-        if demo.machines == "process":
+        if not bodies:
             plan = infra.plan_provision(lease.id, image="debian")
-            limit = f"L0 ends at its plan ({len(plan)} nodes), L1 is left out: nspawn machines need root"
-            demo.notes["limits"] = [limit]
-            demo.say(limit)
+            demo.notes["limits"] = f"L0 ends at its plan ({len(plan)} steps), L1 is left out: run it as root"
+            demo.say(demo.notes["limits"])
             return infra
         infra.provision(lease.id, image="debian", ssh_keys=[demo.public_key()])
     inventory = infra.inventory(TENANT)
     inventory.write(demo.document("node-inventory"))
     for node in inventory.nodes:
-        demo.say(
-            f"{node.id} {node.role} on {node.location.leaf}: {node.state} at {node.addresses.management}"
-        )
+        demo.say(f"{node.id} {node.role}, {node.location.leaf}: {node.state}, {node.addresses.management}")
     return infra
 
 

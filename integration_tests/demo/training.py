@@ -31,9 +31,7 @@ def data(demo: Demo) -> None:
     for name, folder in (("", out), ("-text", out / "text"), ("-instructions", out / "instructions")):
         manifest = ylink.DatasetManifest.read(folder / "dataset-manifest.json")
         manifest.write(demo.document(f"dataset-manifest{name}"))
-        demo.say(
-            f"{manifest.name}: {manifest.rows} rows, {manifest.tokens or '-'} tokens, {manifest.languages}"
-        )
+        demo.say(f"{manifest.kind}: {manifest.rows} rows, {manifest.tokens} tokens, {manifest.languages}")
 
 
 def pretrain(demo: Demo, client: Aistation, infra: InfraOs | None, token: str) -> None:

@@ -163,6 +163,10 @@ def test_kill_9_in_the_middle_of_submissions_loses_and_doubles_nothing(server: S
     with server.client() as client:
         cores = client.pool()["nodes"][0]["cpu_cores"]
         blocker = client.submit(one_task("import time; time.sleep(600)", "blocker", cores))["id"]
+        until = time.monotonic() + 60  # only then do the others queue behind it
+        while client.job(blocker)["state"] != "running":
+            assert time.monotonic() < until
+            time.sleep(0.05)
     ids: dict[int, str] = {}
 
     def submit_all() -> None:
