@@ -91,8 +91,7 @@ class Aistation:
         value = spec.as_json() if isinstance(spec, Document) else spec
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         params = {} if tenant is None else {"tenant": tenant}
-        content = _encoded(value, "job-spec")
-        return self._json("POST", "/jobs", content=content, headers=headers, params=params)
+        return self._json("POST", "/jobs", json=value, headers=headers, params=params)
 
     def jobs(
         self, *, state: str | None = None, queue: str | None = None, limit: int = 100
@@ -188,7 +187,7 @@ class Aistation:
     def import_pool(self, report: Document | dict[str, Any]) -> dict[str, Any]:
         """Takes the cluster of a cluster-report in as the pool."""
         value = report.as_json() if isinstance(report, Document) or hasattr(report, "as_json") else report
-        return self._json("POST", "/pool", content=_encoded(value, "cluster-report"))
+        return self._json("POST", "/pool", json=value)
 
     def cordon(self, node: str, reason: str = "") -> dict[str, Any]:
         """Keeps new tasks off a node."""
@@ -213,6 +212,9 @@ class Aistation:
     # -- the wire ----------------------------------------------------------------------------------
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        if "json" in options:
+            options["content"] = _encoded(options.pop("json"))
+            options["headers"] = {"Content-Type": "application/json", **options.get("headers", {})}
         try:
             response = self.http.request(method, path, **options)
         except httpx.TransportError as error:
@@ -264,12 +266,12 @@ def _part(name: str) -> str:
     return quote(name, safe="")
 
 
-def _encoded(value: Any, what: str) -> bytes:
+def _encoded(value: Any) -> bytes:
     """`value` as JSON, which has no NaN, dates, circles or lone surrogates."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError) as error:
-        raise BadInput(f"holds what JSON cannot carry: {error}", field=what) from error
+        raise BadInput(f"the request holds what JSON cannot carry: {error}") from error
 
 
 def problem_of(response: httpx.Response) -> Problem:

@@ -55,6 +55,8 @@ def test_a_spec_that_json_cannot_carry_is_refused(value: object) -> None:
         pytest.raises(BadInput, match="JSON cannot carry"),
     ):
         client.submit({"name": "x", "tasks": value})
+    with pytest.raises(BadInput, match="JSON cannot carry"):
+        client.put_queue("gold", weight=value)
 
 
 def test_another_server_at_the_address_is_told(stranger: Aistation) -> None:
