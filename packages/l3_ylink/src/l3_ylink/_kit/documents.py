@@ -133,7 +133,7 @@ def first_field(error: ValidationError) -> str:
 def describe(error: ValidationError, most: int = 5) -> str:
     """pydantic's errors in one line, the first `most` of them."""
     rows = [
-        f"{'.'.join(map(str, item['loc'])) or 'document'}: {item['msg']}"
+        f"{'.'.join(map(str, item['loc'])) or 'document'}: {item['msg'].removeprefix('Value error, ')}"
         for item in error.errors(include_url=False, include_input=False)
     ]
     more = f" (and {len(rows) - most} more)" if len(rows) > most else ""
