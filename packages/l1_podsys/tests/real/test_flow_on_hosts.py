@@ -312,9 +312,11 @@ def test_verify_measures_every_host_and_pair_in_bounded_time(
     assert time.monotonic() - start < 30
     assert [node.id for node in report.nodes] == ["n1", "n2", "n3"]
     rows = {(check.name, check.node, check.peer): check for check in report.checks}
-    for name in ("cpu", "memory", "disk-write", "disk-fsync", "clock-offset"):
+    for name in ("cpu", "memory", "disk-write", "disk-fsync"):
         for node in ("n1", "n2", "n3"):
             assert float(str(rows[name, node, None].value)) != 0
+    for node in ("n1", "n2", "n3"):  # they share this machine's clock
+        assert abs(float(str(rows["clock-offset", node, None].value))) < 50
     measured = {frozenset((c.node, c.peer)) for c in report.checks if c.name == "network-bandwidth"}
     assert measured == {frozenset(pair) for pair in (("n1", "n2"), ("n1", "n3"), ("n2", "n3"))}
     assert all(check.verdict == "pass" for check in report.checks if check.name in ("drift", "clock-offset"))
