@@ -226,3 +226,41 @@ def test_a_wrong_password_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="refuses the password"):
         run("n1", wrong)
     broker.stop()
+
+
+def test_an_agent_that_is_deaf_to_its_queue_starts_again(module_lab: Lab) -> None:
+    """What a lost acknowledgement leaves: commands in the queue, a worker that takes none."""
+    script = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from l2_aistation.agent import node\n"
+        "from l2_aistation.settings import Settings\n"
+        "node._ASLEEP_S = 1.0\n"
+        "agent = node.Agent('n9', Settings.load().broker_url, folder=Path(sys.argv[1]),\n"
+        "                   shared=Settings.load().shared, heartbeat_s=0.1)\n"
+        "print('started', flush=True)\n"
+        "agent._serve_commands = lambda: time.sleep(60)\n"
+        "agent.run()\n"
+    )
+    engine, sink = module_lab.open_engine(), Recorder(f"own-{os.urandom(4).hex()}")
+    engine.open(sink)  # the broker runs while an engine is open
+    environment = {
+        **os.environ,
+        "OGAI_L2_BROKER_URL": module_lab.url,
+        "OGAI_L2_SHARED_DIR": str(module_lab.shared),
+    }
+    (module_lab.folder / "n9").mkdir(exist_ok=True)
+    command = [sys.executable, "-c", script, str(module_lab.folder / "n9")]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as agent:
+        try:
+            assert agent.stdout is not None
+            assert agent.stdout.readline() == "started\n"
+            with urls.client(module_lab.url) as connection:
+                connection.lpush(channels.queue_of("n9"), "a command")
+                assert agent.stdout.readline() == "started\n"  # the same process, the program anew
+                connection.delete(channels.queue_of("n9"))
+        finally:
+            agent.kill()
+            engine.close()

@@ -11,7 +11,9 @@ import fcntl
 import json
 import logging
 import math
+import os
 import re
+import sys
 import threading
 import time
 import warnings
@@ -28,6 +30,8 @@ from l2_aistation.supervisor.runtime import NodeRuntime
 _EVERY_S = 0.1
 _TEND_S = 1.0
 _TELL_S = 60.0
+_ASLEEP_S = 8.0
+"""How long a command may lie in the queue of an idle agent: it is taken within milliseconds."""
 _NODE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
 _log = logging.getLogger(__name__)
 
@@ -99,6 +103,8 @@ class Agent:
         self._living: tuple[tuple[str, int], ...] = ()
         self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._nonce = f"{time.time_ns():x}"
+        self._busy = False
+        self._ignored_since: float | None = None
 
     def run(self) -> None:
         """Works until SIGTERM."""
@@ -114,7 +120,11 @@ class Agent:
 
         @app.task(name=channels.COMMAND)
         def command(wire: dict[str, Any]) -> None:
-            self.obey(from_wire(wire))
+            self._busy = True
+            try:
+                self.obey(from_wire(wire))
+            finally:
+                self._busy = False
 
         warnings.filterwarnings("ignore", module="celery")  # about root and about a default of Celery 6
         logging.getLogger("celery.worker.consumer").setLevel(logging.CRITICAL)  # we tell of the broker
@@ -173,8 +183,22 @@ class Agent:
                 together.set(f"{channels.BEAT}{self.node}", json.dumps(beat), ex=channels.BEAT_TTL_S)
                 together.sadd(channels.NODES, self.node)
                 together.execute()
+            if self._asleep(connection.llen(channels.queue_of(self.node))):
+                _start_again(self.node)
             if self._closing.wait(self._heartbeat_s):
                 return
+
+    def _asleep(self, waiting: int) -> bool:
+        """Whether commands wait although nothing is done.
+
+        A Celery worker whose acknowledgement fails while the broker goes away can be left without a
+        live connection to its queue, and does not notice.
+        """
+        if not waiting or self._busy:
+            self._ignored_since = None
+        elif self._ignored_since is None:
+            self._ignored_since = time.monotonic()
+        return self._ignored_since is not None and time.monotonic() - self._ignored_since > _ASLEEP_S
 
     def _ship(self, connection: Any) -> None:
         """Sends events and learns what has arrived.
@@ -210,3 +234,9 @@ class Agent:
                     self._runtime.acknowledge(ours, int(number))
         with self._lock, contextlib.suppress(OSError):
             self._runtime.tend()
+
+
+def _start_again(node: str) -> None:
+    """Replaces this process by the same program: jobs live in supervisors and do not notice."""
+    _log.warning("agent %s is deaf to its queue and starts again", node)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 (our own words again)
