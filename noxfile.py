@@ -106,15 +106,15 @@ def pytest_everywhere(session: nox.Session, *, soak: bool) -> None:
     os.environ["OGAI_SOAK"] = "1" if soak else "0"
     # not reset for each test: a plug-in of deepspeed would import torch into every test run
     randomly = (f"--randomly-seed={seed}", "--randomly-dont-reset-seed")
-    options = ["-q", "-p", "no:cacheprovider", *randomly, *session.posargs]
     # real machines, brokers and ranks on a busy machine: one second chance, and it is shown
     again = ("--reruns", "1", "--reruns-delay", "2")
+    options = ["-q", "-p", "no:cacheprovider", *randomly, *again, *session.posargs]
     runs: list[tuple[str | Path, ...]] = []
     for folder in [Path("packages") / name for name in LAYERS.values()]:
         pytest = (PYTHON, "-m", "pytest", folder, "-c", folder / "pyproject.toml", *options)
-        runs += [(*pytest, "-m", "not real", "-n", "2"), (*pytest, "-m", "real", *again)]
+        runs += [(*pytest, "-m", "not real", "-n", "2"), (*pytest, "-m", "real")]
     everything = Path("integration_tests")
-    runs.append((PYTHON, "-m", "pytest", everything, "-c", everything / "pyproject.toml", *options, *again))
+    runs.append((PYTHON, "-m", "pytest", everything, "-c", everything / "pyproject.toml", *options))
     run_all(session, *runs)
 
 
