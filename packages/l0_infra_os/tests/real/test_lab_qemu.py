@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,7 +81,10 @@ def test_from_pxe_to_a_login_on_its_own_disk(
     hostname, source, key = answer.stdout.splitlines()
     assert (hostname, source) == ("node-m1", "/dev/nvme0n1p3")
     assert key.startswith(checkin["host_key"])
-    assert "node-m1 login:" in console.read_text("utf-8", errors="replace")
+    until = time.monotonic() + PATIENCE_S  # the check-in comes before the console's prompt
+    while "node-m1 login:" not in console.read_text("utf-8", errors="replace"):
+        assert time.monotonic() < until, console.read_text("utf-8", errors="replace")[-2000:]
+        time.sleep(0.5)
 
     redfish.reset(machine, "GracefulShutdown")
     redfish.wait_for(machine, "Off", PATIENCE_S)
