@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,16 @@ def demo_machines() -> str:
     return "nspawn" if nspawn else "process"
 
 
+@cache
+def build_agent_wheel() -> None:
+    """The wheel that the demo's cluster profile names; `nox -s demo` builds it in the same place."""
+    build = [bootstrap.uv(), "build", "-q", "--wheel", "packages/l2_aistation", "--out-dir", ".cache/wheels"]
+    subprocess.run(build, cwd=ROOT, check=True)
+
+
 def demo_command(folder: Path) -> list[str]:
     """`nox -s demo`'s program, in a folder of its own."""
+    build_agent_wheel()
     command = [sys.executable, "-m", "integration_tests.demo", "--machines", demo_machines()]
     return [*command, "--work", str(folder / "work"), "--report", str(folder / "demo-report.html")]
 
@@ -41,8 +50,6 @@ def demo_command(folder: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> FinishedDemo:
     """A demo that ran to its end."""
-    build = [bootstrap.uv(), "build", "-q", "--wheel", "packages/l2_aistation", "--out-dir", ".cache/wheels"]
-    subprocess.run(build, cwd=ROOT, check=True)
     folder = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
         demo_command(folder), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
