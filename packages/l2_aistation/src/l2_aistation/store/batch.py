@@ -13,7 +13,7 @@ from l2_aistation.core.pool import ClusterFacts
 from l2_aistation.core.world import Job, Queue
 
 from . import tables
-from .rows import attempt_row, dump, facts_text, job_row, new_attempt_row, new_job_row
+from .rows import attempt_row, dump, facts_text, job_row, new_attempt_row, new_job_row, queue_row
 
 
 class Batch:
@@ -199,18 +199,12 @@ def _write_cluster(connection: Connection, facts: ClusterFacts, at: float) -> No
 
 
 def _write_queue(connection: Connection, queue: Queue) -> None:
-    row = {
-        "guarantee_accelerators": queue.guarantee_accelerators,
-        "guarantee_cpu_cores": queue.guarantee_cpu_cores,
-        "cap_accelerators": queue.cap_accelerators,
-        "cap_cpu_cores": queue.cap_cpu_cores,
-        "weight": queue.weight,
-    }
+    row = queue_row(queue)
     changed = connection.execute(
-        update(tables.queues).where(tables.queues.c.name == queue.name).values(**row, version=queue.version)
+        update(tables.queues).where(tables.queues.c.name == queue.name).values(**row)
     )
     if not changed.rowcount:
-        connection.execute(insert(tables.queues).values(name=queue.name, version=queue.version, **row))
+        connection.execute(insert(tables.queues).values(**row))
 
 
 def _write_node(connection: Connection, node: str, cordoned: bool, reason: str) -> None:

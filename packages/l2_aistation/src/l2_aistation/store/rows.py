@@ -11,7 +11,7 @@ from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.healing import LostNode, RankExit, Stall
 from l2_aistation.core.pool import AcceleratorFacts, ClusterFacts, NodeFacts, Slot
 from l2_aistation.core.states import AttemptState
-from l2_aistation.core.world import Job
+from l2_aistation.core.world import Job, Queue
 
 
 def dump(value: Any) -> str:
@@ -134,6 +134,34 @@ def attempt_of(row: Mapping[str, Any]) -> Attempt:
         why=progress["why"],
         version=row["version"],
     )
+
+
+PLAIN_COLUMNS = (
+    "name",
+    "guarantee_accelerators",
+    "guarantee_cpu_cores",
+    "cap_accelerators",
+    "cap_cpu_cores",
+    "weight",
+    "version",
+)
+"""What a queue has columns for; the rest of it is the JSON of `policy`."""
+
+
+def queue_row(queue: Queue) -> dict[str, Any]:
+    """All columns of a queue."""
+    record = queue.as_record() if hasattr(queue, "as_record") else asdict(queue)
+    row = {name: record.pop(name) for name in PLAIN_COLUMNS}
+    return {**row, "parent": record.pop("parent", None), "policy": dump(record)}
+
+
+def queue_of(row: Mapping[str, Any]) -> Queue:
+    """A queue from its row."""
+    if not hasattr(Queue, "from_record"):
+        return Queue(**{name: row[name] for name in PLAIN_COLUMNS})
+    plain = {name: row[name] for name in (*PLAIN_COLUMNS, "parent")}
+    record: Queue = Queue.from_record({**plain, **json.loads(row["policy"])})
+    return record
 
 
 def facts_text(facts: ClusterFacts) -> str:

@@ -22,7 +22,7 @@ from l2_aistation.core.world import Queue
 
 from . import tables
 from .batch import Batch, write
-from .rows import attempt_of, facts_of
+from .rows import attempt_of, facts_of, queue_of
 
 Row = Mapping[str, Any]
 CLAIM = 7120132
@@ -102,7 +102,7 @@ class Store:
 
     def queues(self) -> list[Queue]:
         """All queues by name."""
-        return [Queue(**row) for row in self._all(select(tables.queues).order_by(tables.queues.c.name))]
+        return [queue_of(row) for row in self._all(select(tables.queues).order_by(tables.queues.c.name))]
 
     def live_jobs(self) -> list[Row]:
         """The rows of jobs that are not final."""

@@ -53,6 +53,8 @@ queues = Table(
     Column("cap_cpu_cores", Float),
     Column("weight", Float, nullable=False),
     Column("version", Integer, nullable=False),
+    Column("parent", String(63)),
+    Column("policy", Text, nullable=False, server_default="{}"),
 )
 
 jobs = Table(
@@ -76,9 +78,15 @@ jobs = Table(
     Column("cause", String(80)),
     Column("why", Text, nullable=False),
     Column("version", Integer, nullable=False),
+    Column("promised_at", Float),
+    Column("accelerators", Integer, nullable=False, server_default="0"),
+    Column("labels", Text, nullable=False, server_default="{}"),
+    Column("array", String(80)),
+    Column("array_index", Integer),
     UniqueConstraint("tenant", "submit_key", name="l2_jobs_submit_key"),
     Index("l2_jobs_by_state", "state"),
     Index("l2_jobs_by_tenant", "tenant", "submitted_at"),
+    Index("l2_jobs_by_end", "ended_at"),
 )
 
 attempts = Table(
@@ -142,4 +150,73 @@ log = Table(
     Column("body", Text, nullable=False),
     Index("l2_log_by_job", "job", "seq"),
     sqlite_autoincrement=True,
+)
+
+claims = Table(
+    "l2_claims",
+    metadata,
+    Column("job", String(80), primary_key=True),
+    Column("action", String(40), nullable=False),
+    Column("slots", Text, nullable=False),
+    Column("victims", Text, nullable=False),
+    Column("since", Float, nullable=False),
+)
+
+evictions = Table(
+    "l2_evictions",
+    metadata,
+    Column("claimant", String(80), primary_key=True),
+    Column("victim", String(80), primary_key=True),
+    Column("at", Float, nullable=False),
+)
+
+windows = Table(
+    "l2_windows",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("tenant", String(63)),
+    Column("starts_at", Float, nullable=False),
+    Column("ends_at", Float, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("created_by", String(63), nullable=False),
+    Column("version", Integer, nullable=False),
+)
+
+usage = Table(
+    "l2_usage",
+    metadata,
+    Column("hour", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", String(63), primary_key=True),
+    Column("queue", String(63), primary_key=True),
+    Column("owner", String(63), primary_key=True),
+    Column("model", String(200), primary_key=True),
+    Column("accelerator_s", Float, nullable=False),
+    Column("idle_s", Float, nullable=False),
+    Column("cpu_core_s", Float, nullable=False),
+    Column("jobs", Integer, nullable=False),
+)
+
+usage_state = Table(
+    "l2_usage_state",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("counted_to", Float, nullable=False),
+)
+
+journal = Table(
+    "l2_journal",
+    metadata,
+    Column("seq", Serial, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("entries", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+snapshots = Table(
+    "l2_snapshots",
+    metadata,
+    Column("seq", Serial, primary_key=True, autoincrement=False),
+    Column("at", Float, nullable=False),
+    Column("body", Text, nullable=False),
 )

@@ -1,0 +1,123 @@
+"""Queue trees, promises, arrays, claims, windows, usage, the journal of decisions.
+
+Rows of 0001 keep their meaning: queues become roots, jobs have no labels and belong to no array.
+"""
+
+import json
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("l2_queues") as table:
+        table.add_column(sa.Column("parent", sa.String(length=63), nullable=True))
+        table.add_column(sa.Column("policy", sa.Text(), nullable=False, server_default="{}"))
+    with op.batch_alter_table("l2_jobs") as table:
+        table.add_column(sa.Column("promised_at", sa.Float(), nullable=True))
+        table.add_column(sa.Column("accelerators", sa.Integer(), nullable=False, server_default="0"))
+        table.add_column(sa.Column("labels", sa.Text(), nullable=False, server_default="{}"))
+        table.add_column(sa.Column("array", sa.String(length=80), nullable=True))
+        table.add_column(sa.Column("array_index", sa.Integer(), nullable=True))
+        table.create_index("l2_jobs_by_end", ["ended_at"], unique=False)
+    _count_accelerators()
+    op.create_table(
+        "l2_claims",
+        sa.Column("job", sa.String(length=80), nullable=False),
+        sa.Column("action", sa.String(length=40), nullable=False),
+        sa.Column("slots", sa.Text(), nullable=False),
+        sa.Column("victims", sa.Text(), nullable=False),
+        sa.Column("since", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("job"),
+    )
+    op.create_table(
+        "l2_evictions",
+        sa.Column("claimant", sa.String(length=80), nullable=False),
+        sa.Column("victim", sa.String(length=80), nullable=False),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("claimant", "victim"),
+    )
+    op.create_table(
+        "l2_windows",
+        sa.Column("name", sa.String(length=63), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("tenant", sa.String(length=63), nullable=True),
+        sa.Column("starts_at", sa.Float(), nullable=False),
+        sa.Column("ends_at", sa.Float(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("created_by", sa.String(length=63), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "l2_usage",
+        sa.Column("hour", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("tenant", sa.String(length=63), nullable=False),
+        sa.Column("queue", sa.String(length=63), nullable=False),
+        sa.Column("owner", sa.String(length=63), nullable=False),
+        sa.Column("model", sa.String(length=200), nullable=False),
+        sa.Column("accelerator_s", sa.Float(), nullable=False),
+        sa.Column("idle_s", sa.Float(), nullable=False),
+        sa.Column("cpu_core_s", sa.Float(), nullable=False),
+        sa.Column("jobs", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("hour", "tenant", "queue", "owner", "model"),
+    )
+    op.create_table(
+        "l2_usage_state",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("counted_to", sa.Float(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
+        "l2_journal",
+        sa.Column("seq", SERIAL, autoincrement=True, nullable=False),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("entries", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "l2_snapshots",
+        sa.Column("seq", SERIAL, autoincrement=False, nullable=False),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+    )
+
+
+def _count_accelerators() -> None:
+    """Fills the size of the jobs that are there: estimates learn from them."""
+    connection = op.get_bind()
+    jobs = sa.table("l2_jobs", sa.column("id"), sa.column("spec"), sa.column("accelerators"))
+    rows = connection.execute(sa.select(jobs.c.id, jobs.c.spec)).all()
+    counted = [{"key": name, "size": _accelerators(spec)} for name, spec in rows]
+    if counted:
+        size, key = sa.bindparam("size"), sa.bindparam("key")
+        connection.execute(sa.update(jobs).where(jobs.c.id == key).values(accelerators=size), counted)
+
+
+def _accelerators(spec: str) -> int:
+    groups = json.loads(spec).get("tasks", [])
+    return sum(
+        int(group.get("count", 1)) * int(group.get("resources", {}).get("accelerators", 0))
+        for group in groups
+    )
+
+
+def downgrade() -> None:
+    for table in ("snapshots", "journal", "usage_state", "usage", "windows", "evictions", "claims"):
+        op.drop_table(f"l2_{table}")
+    with op.batch_alter_table("l2_jobs") as table:
+        table.drop_index("l2_jobs_by_end")
+        for column in ("array_index", "array", "labels", "accelerators", "promised_at"):
+            table.drop_column(column)
+    with op.batch_alter_table("l2_queues") as table:
+        table.drop_column("policy")
+        table.drop_column("parent")
