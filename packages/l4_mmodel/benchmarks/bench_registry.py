@@ -58,13 +58,22 @@ def ours(folder: Path, count: int) -> dict[str, float]:
         (model / "config.json").write_text("{}")
         (model / "model.safetensors").write_bytes(safetensors({"w": number.to_bytes(4, "big")}))
         paths.append(write_manifest(model, name="m"))
+    again = [known_content(path, number) for number, path in enumerate(paths)]
     found = {
         "register": each(count, lambda n: mmodel.register(paths[n], tags={"lang": "zh"}, alias="production")),
+        "known": each(count, lambda n: mmodel.register(again[n], tags={"lang": "zh"}, alias="production")),
         "alias": each(count, lambda _: mmodel.version("m@production")),
         "page": each(5, lambda _: mmodel.registry.all("default", "m", limit=1000)),
     }
     mmodel.close()
     return found
+
+
+def known_content(path: Path, number: int) -> Path:
+    """A new version of what is stored already: the same files under other words."""
+    other = path.with_name("other.json")
+    other.write_text(path.read_text().replace('"version": "1"', f'"version": "1.{number}"'))
+    return other
 
 
 def mlflow(count: int) -> dict[str, Any] | None:
@@ -109,10 +118,18 @@ def main() -> None:
             mine["register"],
             theirs.get("register"),
             named,
-            3.0,
+            0.7,
             how,
         ),
-        row("registry, read by alias", mine["alias"], theirs.get("alias"), named, 1.0, "with its manifest"),
+        row(
+            "registry, new version of stored content",
+            mine["known"],
+            theirs.get("register"),
+            named,
+            0.7,
+            "the same, but no byte is copied: the files are read and hashed only",
+        ),
+        row("registry, read by alias", mine["alias"], theirs.get("alias"), named, 0.3, "with its manifest"),
         row(f"registry, page of {count} versions", mine["page"], None, "not measured", 20, "with manifests"),
     ]
     print(json.dumps(rows, indent=1))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, select
+from sqlalchemy import Connection, select
 
 from l4_mmodel._kit.problems import NotFound
 from l4_mmodel.store import tables
 from l4_mmodel.store.database import Store
 
+from . import queries
 from .names import check_alias
 
 
@@ -20,19 +21,41 @@ def set_alias(
     check_alias(alias)
     with store.change() as connection:
         model_id, number = _model_of(connection, version_id, ref)
-        connection.execute(delete(tables.aliases).where(_is(model_id, alias)))
-        row = {"model_id": model_id, "alias": alias, "version_id": version_id}
-        connection.execute(insert(tables.aliases), row)
-        _note(store, connection, ref, model_id, alias, number, tenant=tenant, by=by, reason=reason)
+        name = ref.partition("@")[0]
+        move_alias(
+            store, connection, model_id, name, alias, version_id, number, tenant=tenant, by=by, reason=reason
+        )
+
+
+def move_alias(
+    store: Store, connection: Connection, model_id: int, name: str, alias: str, version_id: int, number: int,
+    *, tenant: str, by: str, reason: str,
+) -> None:  # fmt: skip
+    """`set_alias` inside a transaction that goes on."""
+    connection.execute(queries.DROP_ALIAS, {"of_model": model_id, "of_alias": alias})
+    row = {"model_id": model_id, "alias": alias, "version_id": version_id}
+    connection.execute(queries.ADD_ALIAS, row)
+    _note(store, connection, name, model_id, alias, number, tenant=tenant, by=by, reason=reason)
 
 
 def remove_alias(store: Store, version_id: int, ref: str, alias: str, *, tenant: str, by: str) -> None:
     """Takes an alias away."""
     with store.change() as connection:
         model_id, _ = _model_of(connection, version_id, ref)
-        if connection.execute(delete(tables.aliases).where(_is(model_id, alias))).rowcount == 0:
+        gone = connection.execute(queries.DROP_ALIAS, {"of_model": model_id, "of_alias": alias})
+        if gone.rowcount == 0:
             raise NotFound(f"{ref} has no alias {alias!r}")
-        _note(store, connection, ref, model_id, alias, None, tenant=tenant, by=by, reason="removed")
+        _note(
+            store,
+            connection,
+            ref.partition("@")[0],
+            model_id,
+            alias,
+            None,
+            tenant=tenant,
+            by=by,
+            reason="removed",
+        )
 
 
 def alias_history(store: Store, version_id: int, ref: str) -> list[dict[str, Any]]:
@@ -46,7 +69,7 @@ def alias_history(store: Store, version_id: int, ref: str) -> list[dict[str, Any
 
 
 def _note(
-    store: Store, connection: Connection, ref: str, model_id: int, alias: str, number: int | None, *,
+    store: Store, connection: Connection, name: str, model_id: int, alias: str, number: int | None, *,
     tenant: str, by: str, reason: str,
 ) -> None:  # fmt: skip
     row = {
@@ -57,9 +80,16 @@ def _note(
         "by": by,
         "reason": reason,
     }
-    connection.execute(insert(tables.alias_history), row)
-    target = f"{ref.partition('@')[0]}@{alias}"
-    store.audit(connection, tenant=tenant, by=by, action="alias", target=target, number=number, reason=reason)
+    connection.execute(queries.ADD_MOVE, row)
+    store.audit(
+        connection,
+        tenant=tenant,
+        by=by,
+        action="alias",
+        target=f"{name}@{alias}",
+        number=number,
+        reason=reason,
+    )
     store.bump(connection)
 
 
@@ -69,7 +99,3 @@ def _model_of(connection: Connection, version_id: int, ref: str) -> tuple[int, i
     if row is None:
         raise NotFound(f"no version {ref}")
     return int(row.model_id), int(row.number)
-
-
-def _is(model_id: int, alias: str) -> Any:
-    return and_(tables.aliases.c.model_id == model_id, tables.aliases.c.alias == alias)

@@ -27,6 +27,7 @@ class Blobs:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.cleared = False
         for name in ("blobs", "staging", "views"):
             (root / name).mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -38,15 +39,17 @@ class Blobs:
     @contextlib.contextmanager
     def staging(self) -> Iterator[Path]:
         """A folder for an import, gone at the end; collection waits for it."""
-        with contextlib.suppress(BlockingIOError), self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
-            self._clear_staging()  # nobody imports now: what lies there is a killed import's
+        if not self.cleared:
+            with contextlib.suppress(BlockingIOError), self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB):
+                self._clear_staging()  # nobody imports now: what lies there is a killed import's
+            self.cleared = True
         with self._lock(fcntl.LOCK_SH):
             folder = self.root / "staging" / secrets.token_hex(8)
             folder.mkdir(mode=0o700)
             try:
                 yield folder
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -70,9 +73,12 @@ class Blobs:
         place = self.path(tenant, digest)
         if place.exists():
             return
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        staged.chmod(0o400)
-        os.replace(staged, place)
+        os.chmod(staged, 0o400)
+        try:
+            os.replace(staged, place)
+        except FileNotFoundError:  # the first content of this folder
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.replace(staged, place)
         sync_folder(place.parent)
 
     def verify(self, tenant: str, files: dict[str, str]) -> None:
@@ -159,6 +165,13 @@ def copy_and_hash(source: int, into: Path | None) -> str:
         if target is not None:
             os.close(target)
     return f"sha256:{hasher.hexdigest()}"
+
+
+def _remove(folder: Path) -> None:
+    try:
+        os.rmdir(folder)  # all that was staged has moved to its place
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_all(target: int, data: memoryview) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, select
 
 from l4_mmodel._kit.problems import BadInput, Conflict, NotFound
 from l4_mmodel.security.formats import inspect
@@ -15,7 +15,8 @@ from l4_mmodel.security.tensors import TensorFile
 from l4_mmodel.store import tables
 from l4_mmodel.store.database import Store
 
-from .aliases import set_alias
+from . import queries
+from .aliases import move_alias, set_alias
 from .blobs import Blobs, stage
 from .manifests import MODEL_SCHEMA, ManifestFile, ModelManifest, open_manifest, read_model_manifest
 from .names import Ref, check_alias, check_name, parse_ref
@@ -111,7 +112,7 @@ class Versions:
                 weights = self._bring_in(opened.folder, manifest, tenant, staging, progress)
                 known = self._record(
                     manifest, opened.value, opened.digest, weights,
-                    tenant=tenant, by=by, name=name, tags=tags or {},
+                    tenant=tenant, by=by, name=name, alias=alias, tags=tags or {},
                 )  # fmt: skip
         elif known.name != name:
             raise Conflict(f"this manifest is registered already as {known.ref}", do="use that name")
@@ -167,6 +168,7 @@ class Versions:
         tenant: str,
         by: str,
         name: str,
+        alias: str | None,
         tags: dict[str, str],
     ) -> Version:
         now = self.store.clock()
@@ -179,55 +181,47 @@ class Versions:
                 "licence": manifest.licence, "manifest": value, "tags": tags,
                 "created_at": now, "created_by": by,
             }  # fmt: skip
-            version_id = connection.execute(insert(tables.versions), row).inserted_primary_key[0]  # type: ignore[index]
-            connection.execute(insert(tables.files), _file_rows(version_id, manifest.files))
+            version_id = connection.execute(queries.ADD_VERSION, row).scalar_one()
+            connection.execute(queries.ADD_FILES, _file_rows(version_id, manifest.files))
             self.store.audit(
                 connection, tenant=tenant, by=by, action="register", target=f"{name}@{number}", digest=digest
             )
-        shown = {key: row[key] for key in row if key != "model_id"}
-        return Version(id=version_id, name=name, type=manifest.type, **shown)  # type: ignore[arg-type]
+            if alias is not None:
+                move_alias(
+                    self.store, connection, model_id, name, alias, version_id, number,
+                    tenant=tenant, by=by, reason="at registration",
+                )  # fmt: skip
+        row.pop("model_id")
+        named = () if alias is None else (alias,)
+        return Version(id=version_id, name=name, type=manifest.type, aliases=named, **row)  # type: ignore[arg-type]
 
     def get(self, ref: Ref | str, tenant: str) -> Version:
         """The version that a reference names; `NotFound` also for another tenant's."""
         ref = parse_ref(ref) if isinstance(ref, str) else ref
-        query = _select().where(tables.versions.c.tenant == tenant)
-        if ref.digest is not None:
-            query = query.where(tables.versions.c.digest == ref.digest)
-        else:
-            query = query.where(tables.models.c.name == ref.name)
-        if ref.number is not None:
-            query = query.where(tables.versions.c.number == ref.number)
-        if ref.alias is not None:
-            on = and_(
-                tables.aliases.c.model_id == tables.models.c.id,
-                tables.aliases.c.version_id == tables.versions.c.id,
-            )
-            query = query.join(tables.aliases, on).where(tables.aliases.c.alias == ref.alias)
+        query, key = _lookup(ref)
         with self.store.read() as connection:
-            row = connection.execute(query.order_by(tables.versions.c.number.desc()).limit(1)).first()
-            if row is None:
-                raise NotFound(f"no version {ref}", do="see `mmodel models`")
-            return _version(row, _aliases_of(connection, [row.id]).get(row.id, ()))
+            row = connection.execute(query, {"tenant": tenant, **key}).first()
+        if row is None:
+            raise NotFound(f"no version {ref}", do="see `mmodel models`")
+        return _version(row)
 
     def by_id(self, version_id: int) -> Version:
         """The version with an internal id, as other tables name it."""
         with self.store.read() as connection:
-            row = connection.execute(_select().where(tables.versions.c.id == version_id)).first()
-            if row is None:
-                raise NotFound("no such version")
-            return _version(row, _aliases_of(connection, [version_id]).get(version_id, ()))
+            row = connection.execute(queries.BY_ID, {"id": version_id}).first()
+        if row is None:
+            raise NotFound("no such version")
+        return _version(row)
 
     def all(self, tenant: str | None, name: str | None = None, *, limit: int = 1000) -> list[Version]:
         """Versions, newest first; of one model, or of all that the tenant has."""
-        query = _select().order_by(tables.versions.c.id.desc()).limit(limit)
+        query = queries.VERSION.order_by(tables.versions.c.id.desc()).limit(limit)
         if tenant is not None:
             query = query.where(tables.versions.c.tenant == tenant)
         if name is not None:
             query = query.where(tables.models.c.name == name)
         with self.store.read() as connection:
-            rows = connection.execute(query).all()
-            aliases = _aliases_of(connection, [row.id for row in rows])
-        return [_version(row, aliases.get(row.id, ())) for row in rows]
+            return [_version(row) for row in connection.execute(query)]
 
     def models(self, tenant: str | None) -> list[dict[str, Any]]:
         """One row a model: its newest version's number, how many there are, aliases."""
@@ -316,43 +310,33 @@ def _file_rows(version_id: int, files: list[ManifestFile]) -> list[dict[str, Any
 
 def _next_number(connection: Connection, tenant: str, name: str, type_: str, now: float) -> tuple[int, int]:
     """The model's id and its next number: numbers are never given twice, also after a delete."""
-    table = tables.models
-    where = and_(table.c.tenant == tenant, table.c.name == name)
-    row = connection.execute(
-        select(table.c.id, table.c.type, table.c.last_number).where(where).with_for_update()
-    ).first()
+    row = connection.execute(queries.COUNT_UP, {"of_tenant": tenant, "of_name": name}).first()
     if row is None:
         values = {"tenant": tenant, "name": name, "type": type_, "created_at": now, "last_number": 1}
-        return int(connection.execute(insert(table), values).inserted_primary_key[0]), 1  # type: ignore[index]
-    if row.type != type_:
+        return int(connection.execute(queries.ADD_MODEL, values).scalar_one()), 1
+    if row.type != type_:  # the error undoes the counting
         raise BadInput(
             f"{name} is a model of type {row.type}, not {type_}", field="name", do="use another name"
         )
-    connection.execute(update(table).where(table.c.id == row.id).values(last_number=row.last_number + 1))
-    return int(row.id), int(row.last_number) + 1
+    return int(row.id), int(row.last_number)
 
 
-def _select() -> Any:
-    return select(
-        tables.versions, tables.models.c.name.label("name"), tables.models.c.type.label("type")
-    ).join(tables.models, tables.versions.c.model_id == tables.models.c.id)
+def _lookup(ref: Ref) -> tuple[Any, dict[str, Any]]:
+    """The statement that finds a reference, and its parameters beside the tenant."""
+    if ref.digest is not None:
+        return queries.BY_DIGEST, {"digest": ref.digest}
+    if ref.number is not None:
+        return queries.BY_NUMBER, {"name": ref.name, "number": ref.number}
+    if ref.alias is not None:
+        return queries.BY_ALIAS, {"name": ref.name, "alias": ref.alias}
+    return queries.NEWEST, {"name": ref.name}
 
 
-def _version(row: Row[Any], aliases: tuple[str, ...]) -> Version:
+def _version(row: Row[Any]) -> Version:
     values = dict(row._mapping)
     values.pop("model_id")
-    return Version(**values, aliases=aliases)
-
-
-def _aliases_of(connection: Connection, ids: list[int]) -> dict[int, tuple[str, ...]]:
-    table = tables.aliases
-    query = select(table.c.version_id, table.c.alias).order_by(table.c.alias)
-    if len(ids) <= 500:
-        query = query.where(table.c.version_id.in_(ids))
-    found: dict[int, tuple[str, ...]] = {}
-    for version_id, alias in connection.execute(query):
-        found[version_id] = (*found.get(version_id, ()), alias)
-    return found
+    values["aliases"] = tuple(sorted(values["aliases"].split(","))) if values["aliases"] else ()
+    return Version(**values)
 
 
 def _referrers(version: Version) -> list[tuple[str, Any]]:

@@ -16,6 +16,10 @@ from l4_mmodel._kit.database import open_database
 from .tables import audit, generation
 
 FIRST_LINK = "0" * 64
+# Built once: composing a statement costs more than running it.
+LAST_LINK = select(audit.c.chain).order_by(audit.c.id.desc()).limit(1)
+ADD_AUDIT = insert(audit)
+COUNT_UP = update(generation).values(value=generation.c.value + 1)
 
 
 class Store:
@@ -58,7 +62,7 @@ class Store:
         """Appends an audit row: who did what to which thing.  `detail` holds no secret."""
         if connection.dialect.name == "postgresql":
             connection.execute(text("LOCK TABLE l4_audit IN EXCLUSIVE MODE"))
-        last = connection.execute(select(audit.c.chain).order_by(audit.c.id.desc()).limit(1)).scalar()
+        last = connection.execute(LAST_LINK).scalar()
         row = {
             "at": self.clock(),
             "tenant": tenant,
@@ -67,7 +71,7 @@ class Store:
             "target": target,
             "detail": detail,
         }
-        connection.execute(insert(audit), {**row, "chain": link(last or FIRST_LINK, row)})
+        connection.execute(ADD_AUDIT, {**row, "chain": link(last or FIRST_LINK, row)})
 
     def audit_rows(self, tenant: str | None, limit: int = 200) -> list[dict[str, Any]]:
         """The newest audit rows, of one tenant or of all."""
@@ -91,7 +95,7 @@ class Store:
 
     def bump(self, connection: Connection) -> None:
         """Tells the gateways that keys or deployments have changed."""
-        connection.execute(update(generation).values(value=generation.c.value + 1))
+        connection.execute(COUNT_UP)
 
     def generation(self) -> int:
         """A number that has grown since the last change of keys or deployments."""
