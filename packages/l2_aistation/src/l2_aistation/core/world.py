@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from .demand import Demand
+from .job import Job, Jobs
 from .pool import Placement, Pool, Totals
 from .refusal import Refusal
-from .states import HOLDING, JobState
+from .waiting import Waiting
+
+__all__ = ["Amount", "Job", "Queue", "World", "amount_of"]
 
 
 @dataclass(slots=True)
@@ -49,37 +53,6 @@ class Queue:
     version: int = 1
 
 
-@dataclass(slots=True)
-class Job:
-    """A job as the scheduler knows it.  `placement` is held exactly in the `HOLDING` states."""
-
-    id: str
-    tenant: str
-    queue: str
-    priority: int
-    submitted_at: float
-    demand: Demand
-    state: JobState = JobState.QUEUED
-    placement: Placement | None = None
-    started_at: float | None = None
-    time_s: float | None = None
-    name: str = ""
-    owner: str = ""
-    version: int = 1
-    attempt: int = 0
-    target: JobState | None = None
-    why: str = ""
-    spec_text: str = ""
-    spec_digest: str = ""
-    ended_at: float | None = None
-    cause: str | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether the job has its nodes."""
-        return self.state in HOLDING and self.placement is not None
-
-
 def amount_of(placement: Placement) -> Amount:
     """What a placement holds."""
     return Amount(
@@ -89,19 +62,24 @@ def amount_of(placement: Placement) -> Amount:
     )
 
 
-@dataclass(slots=True)
+@dataclass
 class World:
-    """All that a cycle decides on."""
+    """All that a cycle decides on.
+
+    `jobs` may be given as any mapping; what is put in is watched, so that `waiting` is always right.
+    """
 
     pool: Pool
     queues: dict[str, Queue] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: Jobs = field(default_factory=dict)  # type: ignore[assignment]
     by_queue: dict[str, Amount] = field(default_factory=dict)
     by_tenant: dict[str, Amount] = field(default_factory=dict)
     misfits: dict[Demand, tuple[int, Refusal]] = field(default_factory=dict)
     """Demands that found no place: the pool's growth count at that time, and why."""
     verdicts: dict[Demand, Refusal | None] = field(default_factory=dict)
     """Whether a demand could ever fit; valid for this pool."""
+    waiting: Waiting = field(init=False, default_factory=Waiting)
+    """The queued jobs, in lanes of like ones."""
     empty: Pool = field(init=False)
     """The same nodes, all alive and nothing held."""
     totals: Totals = field(init=False)
@@ -111,9 +89,24 @@ class World:
         self.empty.up[:] = True
         self.totals = self.pool.totals()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "jobs":
+            self.__dict__["waiting"] = Waiting()
+            watched = Jobs(self.changed)
+            self.__dict__["jobs"] = watched
+            watched.update(value)
+            return
+        if name == "waiting" and "waiting" in self.__dict__:
+            return  # made with the jobs
+        self.__dict__[name] = value
+
+    def changed(self, job: Job, what: str) -> None:
+        """Notes that a job came, went, or has another value of a decisive attribute."""
+        self.waiting.refresh(job, gone=what == "gone")
+
     def pending(self) -> Iterable[Job]:
         """The jobs that wait for a place."""
-        return (job for job in self.jobs.values() if job.state is JobState.QUEUED)
+        return self.jobs.waiting()
 
     def holders(self) -> Iterable[Job]:
         """The jobs that hold nodes."""
@@ -123,6 +116,7 @@ class World:
         """Books a placement for a job; whole or not at all."""
         self.pool.take(placement)
         job.placement = placement
+        self.waiting.refresh(job)
         self._count(job, placement, 1)
 
     def give(self, job: Job) -> Placement:
@@ -132,6 +126,7 @@ class World:
             raise ValueError(f"job {job.id} holds nothing")
         self.pool.give(placement)
         job.placement = None
+        self.waiting.refresh(job, gone=job.id not in self.jobs)
         self._count(job, placement, -1)
         return placement
 
