@@ -36,6 +36,8 @@ class Attempt:
     fault_at: float | None = None
     held_at: float | None = None
     why: str = ""
+    held: dict[str, float] = field(default_factory=dict)
+    """Accelerators by model, for metering; written once."""
     version: int = 1
 
     @property

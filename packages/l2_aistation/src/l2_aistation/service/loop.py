@@ -20,26 +20,26 @@ from typing import IO, Any, TypeVar
 
 from l2_aistation._kit.problems import Conflict, Problem, Unavailable
 from l2_aistation.adapters.this_machine import ThisMachine
-from l2_aistation.core.cycle import Session, run
 from l2_aistation.core.events import Event, NodeSeen, StartTasks
 from l2_aistation.core.policy import Policy, default_policies
 from l2_aistation.core.recovery import silent_nodes
-from l2_aistation.core.states import JobEvent
 from l2_aistation.ports import ClusterSource, Engine, PowerSource
 from l2_aistation.settings import Settings
 from l2_aistation.store import Batch, Store
 
 from . import healing
+from .cycles import Cycles
 from .engines import Engines, make_engine
-from .launch import start_commands
+from .metering import CapacityLog
 from .platform import Platform
 from .recovering import Recovery
+from .replies import Answer, LoopReply, deliver
 
 T = TypeVar("T")
 Operation = Callable[[Platform], Any]
+Item = tuple[Operation, Future[Any] | LoopReply]
 MOST_IN_A_PASS = 2000
 DEADLINES_EVERY_S = 0.2
-FULL_CYCLE_EVERY_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +61,11 @@ class Service:
         self.clock = clock
         self.store = Store(settings.database)
         self.platform = Platform(self.store, settings, source or ThisMachine(), clock)
+        self.capacity = CapacityLog()
         self.recovery = Recovery(self.platform, power or make_power(settings))
         self.engines = Engines(settings, make)
-        self.policies = policies if policies is not None else default_policies()
-        self.inbox: queue.SimpleQueue[tuple[Operation, Future[Any]]] = queue.SimpleQueue()
+        self.cycles = Cycles(self.platform, policies if policies is not None else default_policies())
+        self.inbox: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.beats: dict[str, NodeSeen] = {}
         self.beats_lock = threading.Lock()
         self.watchers: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
@@ -73,10 +74,6 @@ class Service:
         self.thread: threading.Thread | None = None
         self.last_tick = 0.0
         self.last_deadlines = 0.0
-        self.last_full = 0.0
-        self.grown = -1
-        self.barred = False
-        self.cycle_s = 0.0
         self.passes = 0
         self._lock: IO[str] | None = None
 
@@ -123,10 +120,7 @@ class Service:
     def post(self, operation: Callable[[Platform], T]) -> Future[T]:
         """Queues an operation for the next pass; the future is done when it is durable."""
         future: Future[T] = Future()
-        if self.stopping.is_set() or not self.alive:
-            future.set_exception(Unavailable("the scheduler is not running", do="start `aistation serve`"))
-        else:
-            self.inbox.put((operation, future))
+        self._put(operation, future)
         return future
 
     def call(self, operation: Callable[[Platform], T], timeout_s: float = 60.0) -> T:
@@ -135,7 +129,17 @@ class Service:
 
     async def acall(self, operation: Callable[[Platform], T]) -> T:
         """`call` for asyncio."""
-        return await asyncio.wrap_future(self.post(operation))
+        reply = LoopReply()
+        self._put(operation, reply)
+        answer: T = await reply.future
+        return answer
+
+    def _put(self, operation: Operation, reply: Future[Any] | LoopReply) -> None:
+        if self.stopping.is_set() or not self.alive:
+            refused = Unavailable("the scheduler is not running", do="start `aistation serve`")
+            deliver([Answer(reply, error=refused)])
+        else:
+            self.inbox.put((operation, reply))
 
     def sink(self, events: Sequence[Event]) -> None:
         """The engines' way in: heartbeats are noted, all else returns when it is durable."""
@@ -174,20 +178,18 @@ class Service:
             except Exception:
                 log.exception("a pass failed, starting again from the store")
                 self._reload()
-        for _, future in self._drain():
-            future.set_exception(Unavailable("the scheduler is stopping", do="try again"))
+        self._refuse(Unavailable("the scheduler is stopping", do="try again"))
 
-    def _arrived(self, wait_s: float) -> list[tuple[Operation, Future[Any]]]:
-        busy = self.platform.dirty or self.platform.outbox or self.platform.world.pool.grown != self.grown
-        wait = 0.0 if busy else wait_s
+    def _arrived(self, wait_s: float) -> list[Item]:
+        wait = 0.0 if self.platform.outbox or self.cycles.due else wait_s
         try:
             first = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
         except queue.Empty:
             return []
         return [first, *self._drain()]
 
-    def _drain(self) -> list[tuple[Operation, Future[Any]]]:
-        items: list[tuple[Operation, Future[Any]]] = []
+    def _drain(self) -> list[Item]:
+        items: list[Item] = []
         while len(items) < MOST_IN_A_PASS:
             try:
                 items.append(self.inbox.get_nowait())
@@ -195,28 +197,29 @@ class Service:
                 break
         return items
 
-    def one_pass(self, items: list[tuple[Operation, Future[Any]]]) -> None:
+    def one_pass(self, items: list[Item]) -> None:
         """Everything that arrived, the clock, a cycle, one commit; then answers and commands."""
-        answers: list[tuple[Future[Any], Any]] = []
+        answers: list[Answer] = []
         try:
-            for operation, future in items:
+            for operation, reply in items:
                 try:
-                    answers.append((future, operation(self.platform)))
+                    answers.append(Answer(reply, operation(self.platform)))
                 except Problem as problem:
-                    future.set_exception(problem)
+                    answers.append(Answer(reply, error=problem))
             self._tick()
-            self._cycle_if_due()
+            self.cycles.run_if_due()
+            self.capacity.note(self.platform)
             changed = self._commit()
         except BaseException as error:
-            for _, future in items:
-                if not future.done():
-                    future.set_exception(_unavailable(error))
+            deliver(Answer(reply, error=_unavailable(error)) for _, reply in items)
             raise
-        for future, answer in answers:
-            future.set_result(answer)
+        deliver(answers)
         self.passes += 1
         if changed:
             self._wake()
+
+    def _refuse(self, problem: Problem) -> None:
+        deliver([Answer(reply, error=problem) for _, reply in self._drain()])
 
     def _tick(self) -> None:
         now = self.clock()
@@ -231,41 +234,6 @@ class Service:
             self.last_deadlines = now
             healing.watch_deadlines(self.platform, now)
         self.recovery.advance()
-
-    def _cycle_if_due(self) -> None:
-        """All waiting jobs when something became free, the new ones alone otherwise."""
-        platform = self.platform
-        pool = platform.world.pool
-        due = self.clock() - self.last_full >= FULL_CYCLE_EVERY_S
-        if platform.dirty or pool.grown != self.grown or due:
-            self.last_full = self.clock()
-            self.barred = self._cycle(None).barred
-            self.grown = pool.grown
-        elif platform.fresh and not self.barred:
-            self._cycle(frozenset(platform.fresh))
-        platform.fresh.clear()
-        platform.dirty = False
-
-    def _cycle(self, only: frozenset[str] | None) -> Session:
-        """One scheduling cycle; what it booked becomes attempts."""
-        platform = self.platform
-        began = time.thread_time()
-        session = run(Session(platform.world, self.clock(), self.policies, only))
-        for booking in session.statement.commit():
-            job = booking.job
-            slots = platform.world.pool.slots(booking.placement, job.demand.tasks)
-            attempt = platform.begin(job, slots)
-            platform.move(job, JobEvent.PLACE if attempt.number == 1 else JobEvent.RESUME)
-            platform.outbox.extend(start_commands(platform, job, attempt))
-            platform.refusals.pop(job.id, None)
-        for name, refusal in session.refusals.items():
-            before = platform.refusals.get(name)
-            platform.refusals[name] = refusal
-            if before is None or before.limit != refusal.limit:
-                job = platform.world.jobs[name]
-                platform.note("refused", job, limit=refusal.limit, why=refusal.words())
-        self.cycle_s = time.thread_time() - began
-        return session
 
     def _commit(self) -> bool:
         platform = self.platform
@@ -301,7 +269,7 @@ class Service:
                 self.platform.load()
                 self.recovery.forget()
                 healing.send_again(self.platform)
-                self.grown = -1
+                self.cycles.forget()
                 return
             except Problem as problem:
                 log.error("cannot go on yet: %s", problem)  # noqa: TRY400 (the problem says it all)
@@ -309,8 +277,7 @@ class Service:
             except Exception as error:
                 log.exception("cannot go on yet")
                 refused = _unavailable(error)
-            for _, future in self._drain():
-                future.set_exception(refused)
+            self._refuse(refused)
 
     def _wake(self) -> None:
         with self.watchers_lock:

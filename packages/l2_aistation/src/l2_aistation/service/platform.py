@@ -15,6 +15,7 @@ from typing import Any
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.demand import demand_of
 from l2_aistation.core.events import Command
+from l2_aistation.core.metering import held_by_model
 from l2_aistation.core.pool import ClusterFacts, NodeFacts, Pool, Slot
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.states import (
@@ -185,6 +186,7 @@ class Platform:
             master_port=self._port(),
             created_at=self.clock(),
             replaced=replaced or {},
+            held=held_by_model(slots, self.node),
         )
         self.attempts[job.id] = attempt
         self.ports[attempt.master_port] += 1

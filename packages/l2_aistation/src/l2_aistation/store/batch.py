@@ -29,6 +29,7 @@ class Batch:
         self.queues: dict[str, Queue] = {}
         self.nodes: dict[str, tuple[bool, str]] = {}
         self.cluster: tuple[ClusterFacts, float] | None = None
+        self.capacity: list[dict[str, Any]] = []
         self.log: list[dict[str, Any]] = []
 
     def __bool__(self) -> bool:
@@ -43,6 +44,7 @@ class Batch:
                 self.queues,
                 self.nodes,
                 self.cluster,
+                self.capacity,
                 self.log,
             )
         )
@@ -140,6 +142,7 @@ def write(connection: Connection, batch: Batch) -> None:
     if batch.steps:
         _insert(connection, tables.steps, _new_steps(connection, batch.steps))
     _insert(connection, tables.faults, batch.faults)
+    _insert(connection, tables.capacity, batch.capacity)
     _insert(connection, tables.log, batch.log)
 
 

@@ -73,6 +73,7 @@ def attempt_row(attempt: Attempt) -> dict[str, Any]:
         "resumed_from": attempt.resumed_from,
         "lost_steps": attempt.lost_steps,
         "progress": dump(progress),
+        "fault_at": attempt.fault_at,
     }
 
 
@@ -91,6 +92,7 @@ def new_attempt_row(attempt: Attempt) -> dict[str, Any]:
         "master_port": attempt.master_port,
         "created_at": attempt.created_at,
         "replaced": dump(attempt.replaced),
+        "held": dump(attempt.held),
         "version": attempt.version,
     }
 

@@ -107,7 +107,10 @@ attempts = Table(
     Column("lost_steps", BigInteger, nullable=False),
     Column("replaced", Text, nullable=False),
     Column("progress", Text, nullable=False),
+    Column("held", Text),
+    Column("fault_at", Float),
     Column("version", Integer, nullable=False),
+    Index("l2_attempts_by_end", "ended_at"),
 )
 
 steps = Table(
@@ -183,25 +186,14 @@ windows = Table(
     Column("version", Integer, nullable=False),
 )
 
-usage = Table(
-    "l2_usage",
+capacity = Table(
+    "l2_capacity",
     metadata,
-    Column("hour", BigInteger, primary_key=True, autoincrement=False),
-    Column("tenant", String(63), primary_key=True),
-    Column("queue", String(63), primary_key=True),
-    Column("owner", String(63), primary_key=True),
-    Column("model", String(200), primary_key=True),
-    Column("accelerator_s", Float, nullable=False),
-    Column("idle_s", Float, nullable=False),
-    Column("cpu_core_s", Float, nullable=False),
-    Column("jobs", Integer, nullable=False),
-)
-
-usage_state = Table(
-    "l2_usage_state",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("counted_to", Float, nullable=False),
+    Column("seq", Serial, primary_key=True, autoincrement=True),
+    Column("at", Float, nullable=False),
+    Column("total", Text, nullable=False),
+    Column("out_of_service", Text, nullable=False),
+    sqlite_autoincrement=True,
 )
 
 journal = Table(

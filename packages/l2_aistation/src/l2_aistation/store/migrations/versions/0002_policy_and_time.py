@@ -1,4 +1,4 @@
-"""Queue trees, promises, arrays, claims, windows, usage, the journal of decisions.
+"""Queue trees, promises, arrays, claims, windows, what metering needs, the journal of decisions.
 
 Rows of 0001 keep their meaning: queues become roots, jobs have no labels and belong to no array.
 """
@@ -56,24 +56,18 @@ def upgrade() -> None:
         sa.Column("version", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("name"),
     )
+    with op.batch_alter_table("l2_attempts") as table:
+        table.add_column(sa.Column("held", sa.Text(), nullable=True))
+        table.add_column(sa.Column("fault_at", sa.Float(), nullable=True))
+        table.create_index("l2_attempts_by_end", ["ended_at"], unique=False)
     op.create_table(
-        "l2_usage",
-        sa.Column("hour", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("tenant", sa.String(length=63), nullable=False),
-        sa.Column("queue", sa.String(length=63), nullable=False),
-        sa.Column("owner", sa.String(length=63), nullable=False),
-        sa.Column("model", sa.String(length=200), nullable=False),
-        sa.Column("accelerator_s", sa.Float(), nullable=False),
-        sa.Column("idle_s", sa.Float(), nullable=False),
-        sa.Column("cpu_core_s", sa.Float(), nullable=False),
-        sa.Column("jobs", sa.Integer(), nullable=False),
-        sa.PrimaryKeyConstraint("hour", "tenant", "queue", "owner", "model"),
-    )
-    op.create_table(
-        "l2_usage_state",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("counted_to", sa.Float(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
+        "l2_capacity",
+        sa.Column("seq", SERIAL, autoincrement=True, nullable=False),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("total", sa.Text(), nullable=False),
+        sa.Column("out_of_service", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("seq"),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         "l2_journal",
@@ -112,8 +106,12 @@ def _accelerators(spec: str) -> int:
 
 
 def downgrade() -> None:
-    for table in ("snapshots", "journal", "usage_state", "usage", "windows", "evictions", "claims"):
+    for table in ("snapshots", "journal", "capacity", "windows", "evictions", "claims"):
         op.drop_table(f"l2_{table}")
+    with op.batch_alter_table("l2_attempts") as table:
+        table.drop_index("l2_attempts_by_end")
+        table.drop_column("fault_at")
+        table.drop_column("held")
     with op.batch_alter_table("l2_jobs") as table:
         table.drop_index("l2_jobs_by_end")
         for column in ("array_index", "array", "labels", "accelerators", "promised_at"):
