@@ -111,6 +111,7 @@ def submit(
         spec_text=checked.text,
         spec_digest=checked.digest,
     )
+    platform.specs[job.id] = spec
     platform.world.jobs[job.id] = job
     platform.batch.add_job(job, key)
     platform.note(

@@ -33,6 +33,8 @@ from l2_aistation.settings import Settings
 from l2_aistation.store import Batch, Store
 
 DEFAULT_QUEUE = "default"
+PORT_TRIES = 64
+SPECS_KEPT = 512
 
 
 @dataclass
@@ -60,6 +62,7 @@ class Platform:
     held: set[str] = field(default_factory=set)
     ports: Counter[int] = field(default_factory=Counter)
     next_port: int = 0
+    specs: dict[str, JobSpec] = field(default_factory=dict)
     started_at: float = 0.0
 
     def load(self) -> None:
@@ -118,6 +121,14 @@ class Platform:
             self.world.take(job, self.world.pool.placement(attempt.slots, job.demand.tasks))
 
     # -- facts about nodes ---------------------------------------------------------------------
+
+    def spec(self, job: Job) -> JobSpec:
+        """A job's spec, parsed; those asked for last are kept."""
+        spec = self.specs.pop(job.id, None) or JobSpec.model_validate_json(job.spec_text)
+        self.specs[job.id] = spec
+        if len(self.specs) > SPECS_KEPT:
+            del self.specs[next(iter(self.specs))]
+        return spec
 
     def node(self, name: str) -> NodeFacts:
         """A node's facts; `KeyError` for a stranger."""
@@ -202,12 +213,12 @@ class Platform:
     def _port(self) -> int:
         first, _, last = self.settings.master_ports.partition("-")
         span = int(last) - int(first) + 1
-        for _ in range(span):
+        for _ in range(min(span, PORT_TRIES)):
             port = int(first) + self.next_port % span
             self.next_port += 1
             if not self.ports[port]:
                 return port
-        return int(first)
+        return int(first) + self.next_port % span  # shared by attempts on other nodes, most likely
 
     def note(self, kind: str, job: Job | None = None, *, who: str = "aistation", **body: Any) -> None:
         """An entry of the log."""

@@ -39,7 +39,7 @@ class PoolCollector(Collector):
             jobs.add_metric([row["queue"], row["state"]], row["jobs"])
         yield jobs
         yield GaugeMetricFamily(
-            "aistation_cycle_seconds", "CPU time of the last cycle", value=service.cycle_s
+            "aistation_cycle_seconds", "CPU time of the last cycle", value=service.cycles.cpu_s
         )
 
 
