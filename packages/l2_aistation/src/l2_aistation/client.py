@@ -209,6 +209,14 @@ class Aistation:
         """The newest faults."""
         return self._list("/faults", {})
 
+    def usage(self, *, by: str = "tenant", since: str = "", until: str = "") -> dict[str, Any]:
+        """Accelerator-hours by tenant, queue, user or model, and what became of the whole pool."""
+        return self._json("GET", "/usage", params={"by": by, "since": since, "until": until})
+
+    def usage_csv(self, *, by: str = "tenant", since: str = "", until: str = "") -> str:
+        """The rows of `usage` as CSV."""
+        return self._request("GET", "/usage.csv", params={"by": by, "since": since, "until": until}).text
+
     # -- the wire ----------------------------------------------------------------------------------
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:

@@ -163,7 +163,7 @@ class Metering:
         """
         now = self.platform.clock()
         until = now if until is None else min(until, now)
-        since = until - DAY_S if since is None else since
+        since = max(until - DAY_S if since is None else since, 0.0)
         if since >= until:
             raise BadInput("the window is empty", field="since", do="give a --since before --until and now")
         found = list(self._stretches(since, until, who.scope()))

@@ -15,7 +15,7 @@ from l2_aistation._kit.web import new_web_app
 from l2_aistation.service import Service
 from l2_aistation.settings import Settings
 
-from . import pages, rest, watch
+from . import metering, pages, rest, watch
 from .messages import MESSAGES
 from .metrics import register
 
@@ -53,6 +53,7 @@ def create_app(
     app.mount("/assets", StaticFiles(directory=Path(__file__).parent / "static"), name="assets")
     app.include_router(rest.router)
     app.include_router(watch.router)
+    app.include_router(metering.router)
     app.include_router(pages.router)
     register(app)
     return app
