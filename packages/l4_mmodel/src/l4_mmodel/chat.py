@@ -7,6 +7,12 @@ from typing import Any
 
 from ._kit.problems import Failed, Unavailable
 
+NEXT = {
+    401: "make a key with `mmodel keys create NAME`, and give the file with it: --key-file FILE",
+    404: "`mmodel deployments` lists what is served",
+    429: "wait, or give the key a higher limit",
+}
+
 
 def talk(url: str, model: str, key: str, message: str | None) -> None:
     """Sends `message`, or each line of standard input, and prints the answers as they stream."""
@@ -36,7 +42,7 @@ def ask(url: str, model: str, key: str, messages: list[dict[str, str]]) -> str:
             "POST", f"{url}/chat/completions", json=body, headers=headers, timeout=120
         ) as response:
             if response.status_code != 200:
-                raise Failed(_message(response.read()))
+                raise Failed(_message(response.read()), do=NEXT.get(response.status_code, ""))
             for line in response.iter_lines():
                 text = _text(line)
                 texts.append(text)

@@ -111,6 +111,13 @@ class Mmodel:
             self.verify(self.registry.get(version.base_digest, self.tenant))
         return version
 
+    def note_read(self, version: Version, path: str) -> None:
+        """Writes down that a file of a version was handed out."""
+        with self.store.change() as connection:
+            self.store.audit(
+                connection, tenant=self.tenant, by=self.by, action="read", target=version.ref, file=path
+            )
+
     def alias(self, ref: str | Version, alias: str, *, reason: str = "") -> Version:
         """Points an alias to a version."""
         from .registry.aliases import set_alias

@@ -91,6 +91,20 @@ def verify(ref: str, tenant: Tenant = None, as_json: Json = False) -> None:
 
 
 @app.command()
+def check(
+    folder: Annotated[Path, typer.Argument(help="a model's folder with its model-manifest.json")],
+    digest: Annotated[str | None, typer.Option(help="the version's digest, as the registry shows it")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a downloaded model against its manifest; needs no registry."""
+    from l4_mmodel.registry.checking import check_folder
+
+    with Progress(as_json) as advance:
+        found = check_folder(folder, digest=digest, progress=advance)
+    line.show([{"folder": str(folder), "digest": found}], ("folder", "digest"), as_json=as_json)
+
+
+@app.command()
 def lineage(ref: str, tenant: Tenant = None, as_json: Json = False) -> None:
     """Show what a version was made from, and what was made of it."""
     graph = open_layer(tenant).lineage(ref).as_json()

@@ -73,7 +73,7 @@ class Blobs:
         place = self.path(tenant, digest)
         if place.exists():
             return
-        os.chmod(staged, 0o400)
+        staged.chmod(0o400)
         try:
             os.replace(staged, place)
         except FileNotFoundError:  # the first content of this folder
@@ -169,7 +169,7 @@ def copy_and_hash(source: int, into: Path | None) -> str:
 
 def _remove(folder: Path) -> None:
     try:
-        os.rmdir(folder)  # all that was staged has moved to its place
+        folder.rmdir()  # all that was staged has moved to its place
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -29,6 +29,7 @@ BY_NUMBER = _of_model.where(versions.c.number == bindparam("number"))
 BY_ALIAS = _of_model.join(
     _pointed, (_pointed.c.model_id == models.c.id) & (_pointed.c.version_id == versions.c.id)
 ).where(_pointed.c.alias == bindparam("alias"))
+BY_COMMIT = _of_model.where(versions.c.digest.startswith(bindparam("beginning"), autoescape=False))
 NEWEST = _of_model.order_by(versions.c.number.desc()).limit(1)
 
 COUNT_UP = (

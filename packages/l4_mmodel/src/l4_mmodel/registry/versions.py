@@ -205,6 +205,15 @@ class Versions:
             raise NotFound(f"no version {ref}", do="see `mmodel models`")
         return _version(row)
 
+    def by_commit(self, tenant: str, name: str, commit: str) -> Version:
+        """The version of a model whose digest begins with these 40 hex digits."""
+        key = {"tenant": tenant, "name": name, "beginning": f"sha256:{commit}"}
+        with self.store.read() as connection:
+            row = connection.execute(queries.BY_COMMIT, key).first()
+        if row is None:
+            raise NotFound(f"no version of {name} begins with {commit}", do="see `mmodel models`")
+        return _version(row)
+
     def by_id(self, version_id: int) -> Version:
         """The version with an internal id, as other tables name it."""
         with self.store.read() as connection:

@@ -27,7 +27,7 @@ from l4_mmodel.serving.gateway.ledger import Ledger
 from l4_mmodel.serving.supervisor import Supervisor
 from l4_mmodel.settings import Settings
 
-from . import pages, rest_evaluation, rest_registry, rest_serving
+from . import hub, pages, rest_evaluation, rest_registry, rest_serving
 from .messages import MESSAGES
 from .runs import Runs
 
@@ -70,7 +70,7 @@ def create_app(settings: Settings | None = None, *, url: str = "") -> FastAPI:
     gateway = Gateway(access, supervisor, ledger, body_limit=settings.body_limit_bytes)
     runs = Runs(settings)
     app.state.mmodel, app.state.gateway, app.state.ledger, app.state.runs = mmodel, gateway, ledger, runs
-    for module in (rest_registry, rest_evaluation, rest_serving, pages):
+    for module in (rest_registry, rest_evaluation, rest_serving, hub, pages):
         app.include_router(module.router)
     app.mount("/v1", gateway)
     assets = Path(str(importlib.resources.files("l4_mmodel"))) / "web" / "static"
