@@ -9,12 +9,19 @@ from typing import Any
 import numpy as np
 
 from .demand import Demand
+from .estimates import RunTimes
 from .job import Job, Jobs
 from .pool import Placement, Pool, Totals
+from .promise import Promise
 from .refusal import Refusal
+from .states import FINAL, JobState
 from .waiting import Waiting
+from .windows import Window
 
 __all__ = ["Amount", "Job", "Queue", "World", "amount_of"]
+
+MOST_ENDED = 20_000
+"""Ended jobs whose end is remembered here; older ones are in the store."""
 
 
 @dataclass(slots=True)
@@ -78,6 +85,15 @@ class World:
     """Demands that found no place: the pool's growth count at that time, and why."""
     verdicts: dict[Demand, Refusal | None] = field(default_factory=dict)
     """Whether a demand could ever fit; valid for this pool."""
+    promises: dict[str, Promise] = field(default_factory=dict)
+    """Starts that were promised to waiting jobs, and the places kept for them."""
+    windows: dict[str, Window] = field(default_factory=dict)
+    """Reservations and maintenance."""
+    run_times: RunTimes = field(default_factory=RunTimes)
+    ended: dict[str, tuple[JobState, bool]] = field(default_factory=dict)
+    """How jobs that are gone ended, and whether they ever ran: for those that depend on them."""
+    array_running: dict[str, int] = field(default_factory=dict)
+    """Placed jobs of each array."""
     waiting: Waiting = field(init=False, default_factory=Waiting)
     """The queued jobs, in lanes of like ones."""
     empty: Pool = field(init=False)
@@ -102,7 +118,14 @@ class World:
 
     def changed(self, job: Job, what: str) -> None:
         """Notes that a job came, went, or has another value of a decisive attribute."""
-        self.waiting.refresh(job, gone=what == "gone")
+        gone = what == "gone"
+        self.waiting.refresh(job, gone=gone)
+        if not job.waits or gone:
+            self.promises.pop(job.id, None)
+        if gone and job.state in FINAL:
+            self.ended[job.id] = job.state, job.started_at is not None
+            if len(self.ended) > MOST_ENDED:
+                del self.ended[next(iter(self.ended))]
 
     def pending(self) -> Iterable[Job]:
         """The jobs that wait for a place."""
@@ -132,5 +155,7 @@ class World:
 
     def _count(self, job: Job, placement: Placement, sign: int) -> None:
         amount = amount_of(placement)
+        if job.array is not None:
+            self.array_running[job.array] = self.array_running.get(job.array, 0) + sign
         self.by_queue.setdefault(job.queue, Amount()).add(amount, sign)
         self.by_tenant.setdefault(job.tenant, Amount()).add(amount, sign)
