@@ -25,7 +25,7 @@ from l4_mmodel.service import Mmodel
 
 from .access import mine
 
-router = APIRouter(prefix="/hub", tags=["hub"])
+router = APIRouter(prefix="/hub", include_in_schema=False)  # its schema is the Hub's
 MANIFEST = "model-manifest.json"
 NEWEST = "main"
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
