@@ -1,0 +1,342 @@
+"""The event loop: arrivals, ends, evictions and quota changes in virtual time, a cycle after each moment.
+
+All that happens at one moment is done first, then one cycle decides, as a pass of the service does:
+over all waiting jobs where something became free, over the new ones alone where nothing did.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from l2_aistation._kit.problems import BadInput
+from l2_aistation.core.cycle import run
+from l2_aistation.core.explain import impossible
+from l2_aistation.core.pool import NodeFacts, Pool
+from l2_aistation.core.states import JobState
+from l2_aistation.core.world import Job, Queue, World
+
+from .jobs import QuotaChange, Trace, TraceJob, demand_of
+from .meter import Meter
+from .policies import Scheme
+from .results import Result, jain
+
+FULL_CYCLE_EVERY_S = 600.0
+"""A cycle over all waiting jobs at least so often, if anything happens at all."""
+
+END, STOPPED, QUOTA = 0, 1, 2
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What an eviction costs: work since the last checkpoint, and the time to stop and to start again."""
+
+    checkpoint_s: float = 1800.0
+    restart_s: float = 60.0
+    stop_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("checkpoint_s", "restart_s", "stop_s"):
+            if not 0 <= getattr(self, name) < 1e9 or (name == "checkpoint_s" and not self.checkpoint_s):
+                raise BadInput("is out of range", field=name, do="give seconds")
+
+
+@dataclass(slots=True)
+class Life:
+    """One job on its way; `saved_s` of its work is safe in a checkpoint."""
+
+    trace: TraceJob
+    job: Job
+    accelerators: int
+    saved_s: float = 0.0
+    began_s: float | None = None
+    overhead_s: float = 0.0
+    starts: int = 0
+    evictions: int = 0
+    lost_s: float = 0.0
+    stopping: bool = False
+
+    def worked(self, now: float) -> float:
+        """Seconds of work since it was started last."""
+        return 0.0 if self.began_s is None else max(now - self.began_s - self.overhead_s, 0.0)
+
+
+def simulate(
+    trace: Trace,
+    facts: Iterable[NodeFacts],
+    scheme: Scheme,
+    costs: Costs | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Runs a trace on a cluster under a scheme; `progress(done, all)` hears of ended jobs."""
+    return Simulation(trace, facts, scheme, costs or Costs(), progress).run()
+
+
+@dataclass(slots=True)
+class Simulation:
+    """One run.  `lives` are the jobs that arrived and have not ended."""
+
+    trace: Trace
+    facts: Iterable[NodeFacts]
+    scheme: Scheme
+    costs: Costs
+    progress: Progress | None = None
+    world: World = field(init=False)
+    meter: Meter = field(init=False)
+    now: float = 0.0
+    lives: dict[str, Life] = field(default_factory=dict)
+    done: list[tuple[TraceJob, float]] = field(default_factory=list)
+    events: list[tuple[float, int, int, str]] = field(default_factory=list)
+    arrived: int = 0
+    waiting: int = 0
+    rejected: int = 0
+    evictions: int = 0
+    lost_s: float = 0.0
+    useful_s: float = 0.0
+    cycles: int = 0
+    dirty: bool = False
+    barred: bool = False
+    fresh: list[str] = field(default_factory=list)
+    last_full: float = 0.0
+    widest: int = 0
+
+    def __post_init__(self) -> None:
+        pool = Pool(self.facts)
+        pool.up[:] = True
+        self.widest = max(int(np.bitwise_count(pool.all_bits).max(initial=0)), 1)
+        self.now = self.trace.jobs[0].submit_s if self.trace.jobs else 0.0
+        queues = {job.queue for job in self.trace.jobs} | {change.queue for change in self.trace.quotas}
+        self.world = World(pool, {name: Queue(name) for name in sorted(queues)})
+        self.meter = Meter(pool, self.now)
+        self.scheme.open(self.world, self.remaining)
+        for number, change in enumerate(self.trace.quotas):
+            self._at(change.at_s, QUOTA, str(number))
+
+    def run(self) -> Result:
+        """Until nothing can happen any more."""
+        spent = time.process_time()
+        while (at := self._next()) is not None:
+            self.meter.advance(at, self.waiting)
+            self.now = at
+            self._moment()
+            self._cycle()
+        return self._result(time.process_time() - spent)
+
+    def remaining(self, name: str) -> float:
+        """Seconds that a job will hold its place if it starts now: the oracle of schemes that have one."""
+        life = self.lives[name]
+        if life.began_s is not None:
+            return life.began_s + life.overhead_s + life.trace.duration_s - life.saved_s - self.now
+        return (self.costs.restart_s if life.starts else 0.0) + life.trace.duration_s - life.saved_s
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _at(self, when: float, kind: int, name: str, number: int = 0) -> None:
+        heapq.heappush(self.events, (when, kind, number, name))
+
+    def _next(self) -> float | None:
+        times = [self.events[0][0]] if self.events else []
+        if self.arrived < len(self.trace.jobs):
+            times.append(self.trace.jobs[self.arrived].submit_s)
+        if not times:
+            return None
+        wake = self.scheme.wake(self.now)
+        if wake is not None:
+            times.append(max(wake, self.now))
+        return max(min(times), self.now)
+
+    def _moment(self) -> None:
+        """All that happens now: ends and stops first, then quotas, then arrivals."""
+        while self.events and self.events[0][0] <= self.now:
+            _, kind, number, name = heapq.heappop(self.events)
+            if kind == QUOTA:
+                self._quota(self.trace.quotas[int(name)])
+                continue
+            life = self.lives.get(name)
+            if life is None or life.starts != number:
+                continue
+            if kind == STOPPED:
+                self._requeue(life)
+            elif life.began_s is not None:
+                self._end(life)
+        jobs = self.trace.jobs
+        while self.arrived < len(jobs) and jobs[self.arrived].submit_s <= self.now:
+            self._arrive(jobs[self.arrived])
+            self.arrived += 1
+
+    # -- what happens to jobs ------------------------------------------------------------------------
+
+    def _arrive(self, entry: TraceJob) -> None:
+        demand = demand_of(entry, self.widest)
+        if impossible(self.world, demand) is not None:
+            self.rejected += 1
+            return
+        job = Job(
+            id=entry.id,
+            tenant=entry.queue,
+            queue=entry.queue,
+            priority=entry.priority,
+            submitted_at=entry.submit_s,
+            demand=demand,
+            time_s=entry.limit_s,
+            name=entry.name,
+            owner=entry.user,
+        )
+        self.lives[job.id] = Life(entry, job, demand.accelerators)
+        self.world.jobs[job.id] = job
+        self.fresh.append(job.id)
+        self.waiting += 1
+        self.scheme.queued(job)
+
+    def _start(self, life: Life) -> None:
+        job = life.job
+        assert job.placement is not None
+        life.overhead_s = self.costs.restart_s if life.starts else 0.0
+        life.began_s = self.now
+        life.starts += 1
+        self.waiting -= 1
+        job.state = JobState.RUNNING
+        job.started_at = self.now
+        self.meter.take(job.id, job.placement, life.accelerators)
+        self.scheme.started(job, self.now)
+        left = life.overhead_s + life.trace.duration_s - life.saved_s
+        self._at(self.now + left, END, job.id, life.starts)
+
+    def _end(self, life: Life) -> None:
+        job = life.job
+        self.meter.give(job.id, life.accelerators)
+        self.world.give(job)
+        job.state = JobState.COMPLETED
+        job.ended_at = self.now
+        self.scheme.ended(job, self.now)
+        del self.world.jobs[job.id]
+        del self.lives[job.id]
+        self.useful_s += life.accelerators * life.trace.duration_s
+        self.done.append((life.trace, self.now - life.trace.submit_s))
+        self.dirty = True
+        if self.progress is not None and len(self.done) % 1000 == 0:
+            self.progress(len(self.done), len(self.trace.jobs))
+
+    def _evict(self, life: Life) -> None:
+        """The job stops: at once, or holding its place until `stop_s` are over."""
+        worked = life.worked(self.now)
+        kept = worked - worked % self.costs.checkpoint_s
+        life.saved_s += kept
+        life.evictions += 1
+        self.evictions += 1
+        held = self.now - (life.began_s or self.now)
+        self.lost_s += (held - kept) * life.accelerators
+        life.began_s = None
+        if life.job.placement is None:
+            self._requeue(life)
+            return
+        life.stopping = True
+        life.job.state = JobState.STOPPING
+        life.job.target = JobState.QUEUED
+        self._at(self.now + self.costs.stop_s, STOPPED, life.job.id, life.starts)
+
+    def _requeue(self, life: Life) -> None:
+        job = life.job
+        self.meter.give(job.id, life.accelerators)
+        if job.placement is not None:
+            self.lost_s += self.costs.stop_s * life.accelerators
+            self.world.give(job)
+        life.stopping = False
+        job.state = JobState.QUEUED
+        job.target = None
+        job.started_at = None
+        self.waiting += 1
+        self.dirty = True
+        self.scheme.queued(job)
+
+    def _quota(self, change: QuotaChange) -> None:
+        self.world.queues[change.queue].guarantee_accelerators = change.accelerators
+        self.dirty = True
+
+    # -- decisions -------------------------------------------------------------------------------------
+
+    def _cycle(self) -> None:
+        if not self.waiting:
+            self.fresh.clear()
+            return
+        due = self.now - self.last_full >= FULL_CYCLE_EVERY_S
+        woken = not self.fresh and not self.dirty
+        only = None
+        if self.dirty or due or woken:
+            self.last_full = self.now
+        elif self.barred:
+            self.fresh.clear()
+            return
+        else:
+            only = frozenset(self.fresh)
+        self.fresh.clear()
+        self.dirty = False
+        self.cycles += 1
+        session = run(self.scheme.session(self.now, only), self.scheme.actions)
+        if only is None:
+            self.barred = session.barred
+        for entry in session.statement.commit():
+            life = self.lives[entry.job.id]
+            if entry.taken:
+                self._start(life)
+            else:
+                self._evict(life)
+
+    # -- the account -----------------------------------------------------------------------------------
+
+    def _result(self, cpu_s: float) -> Result:
+        meter = self.meter
+        order = sorted(self.done, key=lambda entry: entry[0].submit_s)
+        jct = np.array([span for _, span in order], dtype=np.float64)
+        duration = np.array([entry.duration_s for entry, _ in order], dtype=np.float64)
+        span = meter.now - meter.start
+        offered = meter.full * span or 1.0
+        by_queue = _by_queue([entry.queue for entry, _ in order], jct, duration)
+        rates = np.array([row["progress"] for row in by_queue.values()], dtype=np.float64)
+        return Result(
+            policy=self.scheme.name,
+            words=self.scheme.words,
+            oracle=self.scheme.oracle,
+            trace=self.trace.name,
+            accelerators=meter.full,
+            jct_s=jct,
+            wait_s=jct - duration,
+            makespan_s=span,
+            utilisation=meter.held_s / offered,
+            allocated_share=meter.busy_held_s / (meter.full * meter.busy_s) if meter.busy_s else 1.0,
+            useful_share=self.useful_s / offered,
+            fairness=jain(rates),
+            fragmentation=meter.broken_s / meter.free_s if meter.free_s else 0.0,
+            cross_leaf=meter.leaf_edges_s / meter.edges_s if meter.edges_s else 0.0,
+            cross_spine=meter.spine_edges_s / meter.edges_s if meter.edges_s else 0.0,
+            excess_leaves=meter.excess,
+            gangs=meter.gangs,
+            evictions=self.evictions,
+            lost_s=self.lost_s,
+            rejected=self.rejected,
+            unfinished=len(self.lives),
+            cycles=self.cycles,
+            cpu_s=cpu_s,
+            by_queue=by_queue,
+            series=meter.series(),
+        )
+
+
+def _by_queue(queues: list[str], jct: np.ndarray, duration: np.ndarray) -> dict[str, dict[str, float]]:  # type: ignore[type-arg]
+    names = np.array(queues)
+    rate = np.divide(duration, jct, out=np.ones_like(jct), where=jct > 0)
+    found = {}
+    for name in sorted(set(queues)):
+        mine = names == name
+        found[name] = {
+            "jobs": int(mine.sum()),
+            "jct_mean_h": float(jct[mine].mean()) / 3600,
+            "wait_mean_h": float((jct - duration)[mine].mean()) / 3600,
+            "progress": float(rate[mine].mean()),
+        }
+    return found
