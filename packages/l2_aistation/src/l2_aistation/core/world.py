@@ -6,67 +6,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from .amount import Amount, amount_of
+from .claims import Claim, Hold, room_for
+from .decay import Decay
 from .demand import Demand
 from .estimates import RunTimes
 from .job import Job, Jobs
 from .pool import Placement, Pool, Totals
 from .promise import Promise
+from .queue import Cells, Queue, check_queue, lineage
 from .refusal import Refusal
 from .states import FINAL, JobState
 from .waiting import Waiting
 from .windows import Window
 
-__all__ = ["Amount", "Job", "Queue", "World", "amount_of"]
+__all__ = ["Amount", "Cells", "Claim", "Job", "Queue", "World", "amount_of"]
 
 MOST_ENDED = 20_000
 """Ended jobs whose end is remembered here; older ones are in the store."""
-
-
-@dataclass(slots=True)
-class Amount:
-    """A share of the pool: accelerators and thousandths of a core (and bytes of memory)."""
-
-    accelerators: int = 0
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-
-    def add(self, other: Amount, sign: int = 1) -> None:
-        """Adds another amount, or takes it off."""
-        self.accelerators += sign * other.accelerators
-        self.cpu_milli += sign * other.cpu_milli
-        self.memory_bytes += sign * other.memory_bytes
-
-    def dominant_share(self, of: Totals) -> float:
-        """The largest share of any one resource of the pool (DRF, Ghodsi et al., NSDI 2011)."""
-        return max(
-            self.accelerators / of.accelerators if of.accelerators else 0.0,
-            self.cpu_milli / of.cpu_milli if of.cpu_milli else 0.0,
-            self.memory_bytes / of.memory_bytes if of.memory_bytes else 0.0,
-        )
-
-
-@dataclass(slots=True)
-class Queue:
-    """A queue: what it is sure to get, and what it never exceeds; None leaves a resource open."""
-
-    name: str
-    guarantee_accelerators: int = 0
-    guarantee_cpu_cores: float = 0.0
-    cap_accelerators: int | None = None
-    cap_cpu_cores: float | None = None
-    weight: float = 1.0
-    version: int = 1
-
-
-def amount_of(placement: Placement) -> Amount:
-    """What a placement holds."""
-    return Amount(
-        int(np.bitwise_count(placement.bits).sum()),
-        int(placement.cpu_milli.sum()),
-        int(placement.memory_bytes.sum()),
-    )
 
 
 @dataclass
@@ -80,7 +37,20 @@ class World:
     queues: dict[str, Queue] = field(default_factory=dict)
     jobs: Jobs = field(default_factory=dict)  # type: ignore[assignment]
     by_queue: dict[str, Amount] = field(default_factory=dict)
+    """What each queue holds with its children, claims included."""
     by_tenant: dict[str, Amount] = field(default_factory=dict)
+    by_user: dict[tuple[str, str, str], Amount] = field(default_factory=dict)
+    """What each user holds in each queue (queue, tenant, owner)."""
+    claims: dict[str, Claim] = field(default_factory=dict)
+    """Places that are kept for jobs until others have gone; change it by `claim` and `release`."""
+    holds: dict[str, Hold] = field(default_factory=dict)
+    """What each claim has withdrawn from the pool."""
+    evicted: dict[tuple[str, str], float] = field(default_factory=dict)
+    """(claimant, victim) -> when.  No pair evicts twice, and no chain of pairs closes to a cycle."""
+    decay: Decay = field(default_factory=Decay)
+    """What each queue held over the time before, the longer ago the less."""
+    journal: list[tuple[Any, ...]] | None = None
+    """Where changes are noted, if anybody wants them."""
     misfits: dict[Demand, tuple[int, Refusal]] = field(default_factory=dict)
     """Demands that found no place: the pool's growth count at that time, and why."""
     verdicts: dict[Demand, Refusal | None] = field(default_factory=dict)
@@ -119,7 +89,7 @@ class World:
     def changed(self, job: Job, what: str) -> None:
         """Notes that a job came, went, or has another value of a decisive attribute."""
         gone = what == "gone"
-        self.waiting.refresh(job, gone=gone)
+        self.waiting.refresh(job, gone=gone or job.id in self.claims)
         if not job.waits or gone:
             self.promises.pop(job.id, None)
         if gone and job.state in FINAL:
@@ -127,35 +97,175 @@ class World:
             if len(self.ended) > MOST_ENDED:
                 del self.ended[next(iter(self.ended))]
 
+    def note(self, *entry: Any) -> None:
+        """An entry of the journal."""
+        if self.journal is not None:
+            self.journal.append(entry)
+
     def pending(self) -> Iterable[Job]:
-        """The jobs that wait for a place."""
-        return self.jobs.waiting()
+        """The jobs that wait for a place; not those that have a claim on one."""
+        return (job for job in self.jobs.waiting() if job.id not in self.claims)
 
     def holders(self) -> Iterable[Job]:
         """The jobs that hold nodes."""
         return (job for job in self.jobs.values() if job.placement is not None)
+
+    def leaving(self) -> set[str]:
+        """The jobs that somebody's claim waits for."""
+        return {victim for claim in self.claims.values() for victim in claim.victims}
+
+    # -- places ----------------------------------------------------------------------------------
 
     def take(self, job: Job, placement: Placement) -> None:
         """Books a placement for a job; whole or not at all."""
         self.pool.take(placement)
         job.placement = placement
         self.waiting.refresh(job)
-        self._count(job, placement, 1)
+        if job.array is not None:
+            self.array_running[job.array] = self.array_running.get(job.array, 0) + 1
+        self.count(job, placement, 1)
 
     def give(self, job: Job) -> Placement:
-        """Gives a job's placement back and returns it."""
+        """Gives a job's placement back and returns it; what a claim names of it goes to the claim."""
         placement = job.placement
         if placement is None:
             raise ValueError(f"job {job.id} holds nothing")
         self.pool.give(placement)
         job.placement = None
-        self.waiting.refresh(job, gone=job.id not in self.jobs)
-        self._count(job, placement, -1)
+        self.waiting.refresh(job, gone=job.id not in self.jobs or job.id in self.claims)
+        if job.array is not None:
+            self.array_running[job.array] = self.array_running.get(job.array, 0) - 1
+        self.count(job, placement, -1)
+        for hold in self.holds.values():
+            if not hold.complete:
+                hold.advance(self.pool)
         return placement
 
-    def _count(self, job: Job, placement: Placement, sign: int) -> None:
-        amount = amount_of(placement)
-        if job.array is not None:
-            self.array_running[job.array] = self.array_running.get(job.array, 0) + sign
-        self.by_queue.setdefault(job.queue, Amount()).add(amount, sign)
-        self.by_tenant.setdefault(job.tenant, Amount()).add(amount, sign)
+    def claim(self, job: Job, claim: Claim) -> None:
+        """Keeps a place for a job: from now on it is nobody else's."""
+        if job.id in self.claims:
+            raise ValueError(f"job {job.id} has a claim already")
+        hold = Hold(claim.placement)
+        hold.begin(self.pool)
+        self.claims[job.id] = claim
+        self.holds[job.id] = hold
+        self.waiting.refresh(job, gone=True)
+        self.count(job, claim.placement, 1)
+
+    def release(self, job: Job) -> Claim:
+        """Takes a job's claim away and returns it; the job waits like any other again."""
+        claim = self.claims.pop(job.id)
+        self.holds.pop(job.id).end(self.pool)
+        self.count(job, claim.placement, -1)
+        self.waiting.refresh(job, gone=job.id not in self.jobs)
+        for hold in self.holds.values():
+            if not hold.complete:
+                hold.advance(self.pool)
+        return claim
+
+    def ripe(self, job: Job) -> bool:
+        """Whether all of a claimed place is free, so that the claimant can start there."""
+        hold = self.holds[job.id]
+        return hold.complete and room_for(self.pool, hold.placement)
+
+    def forget(self, name: str) -> None:
+        """Drops a job that has ended, with its claim and what is known of its evictions."""
+        job = self.jobs.pop(name, None)
+        if name in self.claims and job is not None:
+            self.release(job)
+        for pair in [pair for pair in self.evicted if name in pair]:
+            del self.evicted[pair]
+
+    # -- evictions -------------------------------------------------------------------------------
+
+    def may_evict(self, claimant: str, victim: str) -> bool:
+        """Whether it would be the first time, and closes no chain of evictions to a cycle."""
+        if claimant == victim or (claimant, victim) in self.evicted:
+            return False
+        seen, stack = {victim}, [victim]
+        while stack:
+            evictor = stack.pop()
+            for first, second in self.evicted:
+                if first != evictor or second in seen:
+                    continue
+                if second == claimant:
+                    return False
+                seen.add(second)
+                stack.append(second)
+        return True
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def lineage(self, name: str) -> Iterable[str]:
+        """A queue and those above it, up to the root."""
+        return lineage(self.queues, name)
+
+    def put_queue(self, queue: Queue) -> None:
+        """Adds a queue or changes one; `BadInput` where it does not fit into the tree."""
+        check_queue(self.queues, queue)
+        before = self.queues.get(queue.name)
+        self.queues[queue.name] = queue
+        if before is None or before.parent != queue.parent:
+            self.recount()
+
+    def remove_queue(self, name: str) -> None:
+        """Takes a queue without jobs and children out."""
+        if any(queue.parent == name for queue in self.queues.values()):
+            raise ValueError(f"queue {name} has children")
+        if any(job.queue == name for job in self.jobs.values()):
+            raise ValueError(f"queue {name} has jobs")
+        del self.queues[name]
+        self.recount()
+
+    def advance(self, now: float) -> None:
+        """Moves the memory of what queues held to now."""
+        self.decay.advance(now, self.by_queue)
+
+    def recount(self) -> None:
+        """Counts anew who holds how much."""
+        self.by_queue.clear()
+        self.by_tenant.clear()
+        self.by_user.clear()
+        for job in self.holders():
+            if job.placement is not None:
+                self.count(job, job.placement, 1)
+        for name, claim in self.claims.items():
+            self.count(self.jobs[name], claim.placement, 1)
+
+    def count(self, job: Job, placement: Placement, sign: int) -> None:
+        """Adds a placement to the books of its queue, tenant and user, or takes it off."""
+        amount = amount_of(placement, self.pool)
+        for name in lineage(self.queues, job.queue):
+            _book(self.by_queue, name).add(amount, sign)
+            _book(self.by_user, (name, job.tenant, job.owner)).add(amount, sign)
+        _book(self.by_tenant, job.tenant).add(amount, sign)
+
+    def rebuilt(self) -> World:
+        """The same world made anew from its facts: the yardstick of the running one."""
+        holds = [piece for hold in self.holds.values() for piece in hold.pieces]
+        held = [job.placement for job in self.holders() if job.placement is not None]
+        fresh = World(self.pool.rebuilt([*held, *holds]), dict(self.queues))
+        for job in self.holders():
+            if job.placement is not None:
+                fresh.count(job, job.placement, 1)
+        for name, claim in self.claims.items():
+            fresh.count(self.jobs[name], claim.placement, 1)
+        return fresh
+
+    def same_books(self, other: World) -> bool:
+        """Whether two worlds agree on every booked amount."""
+        mine = [_kept(books) for books in (self.by_queue, self.by_tenant, self.by_user)]
+        theirs = [_kept(books) for books in (other.by_queue, other.by_tenant, other.by_user)]
+        return mine == theirs and self.pool.same_books(other.pool)
+
+
+def _book(books: dict[Any, Amount], key: Any) -> Amount:
+    amount = books.get(key)
+    if amount is None:
+        amount = books[key] = Amount()
+    return amount
+
+
+def _kept(books: dict[Any, Amount]) -> dict[Any, Amount]:
+    nothing = Amount()
+    return {key: amount for key, amount in books.items() if amount != nothing}
