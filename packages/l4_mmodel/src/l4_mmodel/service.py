@@ -99,6 +99,39 @@ class Mmodel:
             Path(path), tenant=self.tenant, by=self.by, name=name, alias=alias, tags=tags, progress=progress
         )
 
+    def import_model(
+        self,
+        source: str,
+        *,
+        name: str | None = None,
+        alias: str | None = None,
+        type_: str | None = None,
+        licence: str | None = None,
+        base: str | None = None,
+        tags: dict[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Version, dict[str, str]]:
+        """Registers a model without a manifest: a folder, `hf://OWNER/NAME@REV`, `s3://…` (by fsspec).
+
+        A download that breaks off goes on at the next try.  Returns the version, and each file that
+        was left out with the reason: only what holds no code is stored.
+        """
+        from .registry.importing.bring import bring, forget
+
+        pinned = None
+        if base is not None:
+            pinned = {"schema": "ogai.model-manifest/v1", "digest": self.version(base).digest}
+        brought = bring(
+            source, self.settings.state_dir / "imports" / self.tenant,
+            name=name, type_=type_, licence=licence, base=pinned, progress=progress,
+        )  # fmt: skip
+        version = self.registry.register_opened(
+            brought.opened, where=source, tenant=self.tenant, by=self.by, name=name, alias=alias,
+            tags={**(tags or {}), "source": brought.source}, progress=progress,
+        )  # fmt: skip
+        forget(brought)
+        return version, brought.left_out
+
     def version(self, ref: str | Version) -> Version:
         """The version that `NAME`, `NAME@3`, `NAME@alias` or a digest names."""
         return self.registry.get(ref, self.tenant) if isinstance(ref, str) else ref

@@ -44,6 +44,31 @@ def register(
     line.show([version.as_json()], COLUMNS, as_json=as_json)
 
 
+@app.command("import")
+def import_model(  # noqa: PLR0917 (each is an option)
+    source: Annotated[str, typer.Argument(help="a folder, hf://OWNER/NAME[@REVISION], or s3://…, https://…")],
+    name: Annotated[str | None, typer.Option(help="name in the registry (the source's)")] = None,
+    alias: Annotated[str | None, typer.Option(help="alias to point to it")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", help="causal-lm, adapter, embedding, reranker, reward (found out)")
+    ] = None,
+    licence: Annotated[str | None, typer.Option(help="its licence (the card's)")] = None,
+    base: Annotated[str | None, typer.Option(help="an adapter's base: NAME@N")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="NAME=VALUE; may be repeated")] = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Import a model that has no manifest; a download that broke off goes on."""
+    with Progress(as_json) as advance:
+        version, left_out = open_layer(tenant).import_model(
+            source, name=name, alias=alias, type_=kind, licence=licence, base=base, tags=_tags(tag),
+            progress=advance,
+        )  # fmt: skip
+    for path, why in left_out.items():
+        line.err.print(f"left out {path}: {why}")
+    line.show([{**version.as_json(), "left_out": left_out}], COLUMNS, as_json=as_json)
+
+
 @app.command()
 def dataset(
     manifest: Annotated[Path, typer.Argument(help="a dataset-manifest/v1, or the folder with it")],

@@ -18,7 +18,7 @@ from l4_mmodel.store.database import Store
 from . import queries
 from .aliases import move_alias, set_alias
 from .blobs import Blobs, stage
-from .manifests import MODEL_SCHEMA, ManifestFile, ModelManifest, open_manifest, read_model_manifest
+from .manifests import MODEL_SCHEMA, ManifestFile, ModelManifest, Opened, open_manifest, read_model_manifest
 from .names import Ref, check_alias, check_name, parse_ref
 
 ADAPTER = "adapter"
@@ -100,10 +100,34 @@ class Versions:
 
         The same manifest again gives the version that is there.  Errors leave nothing behind.
         """
+        opened = open_manifest(path, MODEL_SCHEMA)
+        return self.register_opened(
+            opened,
+            where=str(path),
+            tenant=tenant,
+            by=by,
+            name=name,
+            alias=alias,
+            tags=tags,
+            progress=progress,
+        )
+
+    def register_opened(
+        self,
+        opened: Opened,
+        *,
+        where: str,
+        tenant: str,
+        by: str,
+        name: str | None = None,
+        alias: str | None = None,
+        tags: dict[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Version:
+        """`register` for a manifest that is read already; its files lie in its folder."""
         if alias is not None:
             check_alias(alias)
-        opened = open_manifest(path, MODEL_SCHEMA)
-        manifest = read_model_manifest(opened.value, str(path))
+        manifest = read_model_manifest(opened.value, where)
         name = check_name(name or manifest.name)
         known = self._by_digest(tenant, opened.digest)
         if known is None:

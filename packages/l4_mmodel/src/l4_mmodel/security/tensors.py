@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -17,6 +18,9 @@ SAFETENSORS_SIZES = {
     "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64,
 }  # fmt: skip
 """Bits per element."""
+
+DTYPE_WORDS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+"""torch's words for the types that weights usually have."""
 
 HEADER_LIMIT = 100 << 20
 GGUF_SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
@@ -44,6 +48,8 @@ class TensorFile:
     tensors: int
     parameters: int
     metadata: dict[str, Any]
+    dtype: str = "quantised"
+    """The element type that most parameters have, in torch's words."""
 
 
 def read_safetensors(stream: BinaryIO, size: int) -> TensorFile:
@@ -58,14 +64,16 @@ def read_safetensors(stream: BinaryIO, size: int) -> TensorFile:
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise Malformed("__metadata__ is not text to text")
-    parameters = 0
+    elements_of: Counter[str] = Counter()
     spans = []
     for name, entry in header.items():
         elements, start, end = _safetensors_entry(name, entry)
-        parameters += elements
+        elements_of[entry["dtype"]] += elements
         spans.append((start, end))
     _must_cover(sorted(spans), size - 8 - length)
-    return TensorFile("safetensors", len(spans), parameters, metadata)
+    most = max(elements_of, key=lambda name: elements_of[name], default="")
+    dtype = DTYPE_WORDS.get(most, most.lower())
+    return TensorFile("safetensors", len(spans), elements_of.total(), metadata, dtype)
 
 
 def _json_object(raw: bytes) -> dict[str, Any]:
