@@ -1,0 +1,137 @@
+"""The hot loops, compiled by numba.  Imported only where numba is installed (`kernels.compiled`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+from l2_aistation.core.pool import WHOLE, Ints
+
+from .fragments import NEVER, Classes, Need, State
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def loop(function: F) -> F:
+    """Compiled at its first call; the result is kept on disk where a folder for it can be written."""
+    try:
+        return cast("F", njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        return cast("F", njit(nogil=True)(function))
+
+
+def amounts(classes: Classes, cpu: Ints, memory: Ints, idle: Ints, model: Ints) -> Ints:
+    """As `fragments.amounts`."""
+    result: Ints = _amounts(classes, cpu, memory, idle, model)
+    return result
+
+
+def raised(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints]:
+    """As `fragments.raised`."""
+    way = _raised_part if need.milli or need.size else _raised_whole
+    result: tuple[Ints, Ints] = way(classes, need, state)
+    return result
+
+
+@loop
+def _amount(classes: Classes, cpu: int, memory: int, idle: Ints, model: Ints) -> int:
+    every = 0
+    for place in range(len(idle)):
+        every += idle[place]
+    total = 0
+    for number in range(len(classes.weight)):
+        usable = 0
+        wanted = classes.accelerators[number]
+        if wanted and cpu >= classes.cpu[number] and memory >= classes.memory[number]:
+            fitting = 0
+            models = classes.models[number]
+            milli = classes.milli[number]
+            for place in range(len(idle)):
+                if idle[place] >= milli and (models >> max(model[place], 0)) & 1:
+                    fitting += 1
+                    usable += idle[place]
+            if fitting < wanted:
+                usable = 0
+        total += classes.weight[number] * (every - usable)
+    return total
+
+
+@loop
+def _amounts(classes: Classes, cpu: Ints, memory: Ints, idle: Ints, model: Ints) -> Ints:
+    total = np.zeros(len(cpu), dtype=np.int64)
+    for node in range(len(cpu)):
+        total[node] = _amount(classes, cpu[node], memory[node], idle[node], model[node])
+    return total
+
+
+@loop
+def _raised_whole(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints]:
+    added = np.full(len(state.cpu), NEVER, dtype=np.int64)
+    rest = np.zeros(state.idle.shape[1], dtype=np.int64)
+    for node in range(len(added)):
+        cpu, memory = state.cpu[node] - need.cpu, state.memory[node] - need.memory
+        if cpu < 0 or memory < 0:
+            continue
+        missing, model = need.accelerators, state.model[node]
+        rest[:] = state.idle[node]
+        for place in range(len(rest)):
+            if missing and rest[place] == WHOLE and (need.models >> max(model[place], 0)) & 1:
+                rest[place] = 0
+                missing -= 1
+        if missing == 0:
+            added[node] = _amount(classes, cpu, memory, rest, model) - state.before[node]
+    return added, np.full(len(added), -1, dtype=np.int64)
+
+
+@loop
+def _raised_part(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints]:
+    added = np.full(len(state.cpu), NEVER, dtype=np.int64)
+    places = np.full(len(added), -1, dtype=np.int64)
+    rest = np.zeros(state.idle.shape[1], dtype=np.int64)
+    for node in range(len(added)):
+        cpu, memory = state.cpu[node] - need.cpu, state.memory[node] - need.memory
+        if cpu < 0 or memory < 0:
+            continue
+        rest[:] = state.idle[node]
+        for place in range(len(rest)):
+            milli = _taken(need, state, node, place)
+            if milli < 0 or (places[node] >= 0 and _like(state, node, place)):
+                continue
+            rest[place] -= milli
+            now = _amount(classes, cpu, memory, rest, state.model[node]) - state.before[node]
+            rest[place] += milli
+            if now < added[node] or (now == added[node] and rest[place] < rest[places[node]]):
+                added[node] = now
+                places[node] = place
+    return added, places
+
+
+@loop
+def _taken(need: Need, state: State, node: int, place: int) -> int:
+    """Thousandths that the task takes of a device; -1 where it does not fit it."""
+    size = state.size[node, place]
+    if need.milli:
+        milli = need.milli
+        part = size // WHOLE * milli + size % WHOLE * milli // WHOLE
+    else:
+        milli = need.size * WHOLE // size if size > 0 else WHOLE + 1
+        part = need.size
+    has = state.idle[node, place]
+    if has <= 0 or has < milli or state.left[node, place] < part:
+        return -1
+    return milli if (need.models >> max(state.model[node, place], 0)) & 1 else -1
+
+
+@loop
+def _like(state: State, node: int, place: int) -> bool:
+    """Whether an earlier device of the node is in the same state: the task would add as much there."""
+    idle, model = state.idle[node], state.model[node]
+    left, size = state.left[node], state.size[node]
+    for other in range(place):
+        like = idle[other] == idle[place] and model[other] == model[place]
+        if like and left[other] == left[place] and size[other] == size[place]:
+            return True
+    return False
