@@ -13,7 +13,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,7 +23,10 @@ from .problems import BadInput, Forbidden, NotFound, Unauthorized
 OPERATOR = "operator"
 """The role that sees every tenant; every other role sees its own tenant only."""
 
-ROLES = ("user", OPERATOR)
+OWNER = "owner"
+"""The role of a user who looks after the queues that its token names."""
+
+ROLES = ("user", OWNER, OPERATOR)
 SYSTEM_TENANT = "system"
 NAME = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
 
@@ -35,6 +38,7 @@ class Principal:
     tenant: str
     role: str
     name: str
+    queues: tuple[str, ...] = ()
 
     @property
     def is_operator(self) -> bool:
@@ -63,6 +67,7 @@ class TokenRow:
     role: str
     sha256: str
     expires: float | None
+    queues: tuple[str, ...] = ()
 
 
 class TokenStore:
@@ -88,13 +93,28 @@ class TokenStore:
             atomic_write(self.admin_file, token + "\n", mode=0o600)
             return token
 
-    def create(self, name: str, tenant: str, role: str = "user", *, lifetime_s: float | None = None) -> str:
+    def create(
+        self,
+        name: str,
+        tenant: str,
+        role: str = "user",
+        *,
+        lifetime_s: float | None = None,
+        queues: Sequence[str] = (),
+    ) -> str:
         """Makes a token and returns it: the only time that it can be read."""
         for field, value in (("name", name), ("tenant", tenant)):
             if not NAME.match(value):
                 raise BadInput(f"{value!r} is not a name", field=field, do="use a-z, 0-9 and '-', 63 at most")
         if role not in ROLES:
             raise BadInput(f"{role!r} is not one of {', '.join(ROLES)}", field="role")
+        if bool(queues) != (role == OWNER):
+            raise BadInput(
+                "are what an owner looks after, at least one", field="queues", do="give both or none"
+            )
+        for queue in queues:
+            if not NAME.match(queue):
+                raise BadInput(f"{queue!r} is not a name", field="queues")
         if lifetime_s is not None and not 0 < lifetime_s < math.inf:
             raise BadInput("must be more than 0, and end", field="lifetime_s")
         token = _new_token()
@@ -103,7 +123,7 @@ class TokenStore:
             rows = self._read()
             if any(row.name == name for row in rows):
                 raise BadInput(f"there is a token {name!r}", field="name", do="revoke it first")
-            self._write([*rows, _row(token, name, tenant, role, expires)])
+            self._write([*rows, _row(token, name, tenant, role, expires, queues)])
         return token
 
     def revoke(self, name: str) -> None:
@@ -127,7 +147,7 @@ class TokenStore:
             raise Unauthorized("unknown token", do="ask an operator for one")
         if row.expires is not None and row.expires <= self.clock():
             raise Unauthorized("this token has expired", do="ask an operator for a new one")
-        return Principal(row.tenant, row.role, row.name)
+        return Principal(row.tenant, row.role, row.name, row.queues)
 
     def _by_hash(self) -> dict[str, TokenRow]:
         try:
@@ -140,7 +160,8 @@ class TokenStore:
 
     def _read(self) -> list[TokenRow]:
         try:
-            return [TokenRow(**row) for row in json.loads(self.path.read_bytes())]
+            rows = json.loads(self.path.read_bytes())
+            return [TokenRow(**{**row, "queues": tuple(row.get("queues", ()))}) for row in rows]
         except FileNotFoundError:
             return []
 
@@ -156,5 +177,7 @@ def _hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _row(token: str, name: str, tenant: str, role: str, expires: float | None) -> TokenRow:
-    return TokenRow(name, tenant, role, _hash(token), expires)
+def _row(
+    token: str, name: str, tenant: str, role: str, expires: float | None, queues: Sequence[str] = ()
+) -> TokenRow:
+    return TokenRow(name, tenant, role, _hash(token), expires, tuple(queues))

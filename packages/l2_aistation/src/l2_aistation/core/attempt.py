@@ -25,6 +25,7 @@ class Attempt:
     first_step: int | None = None
     last_step: int | None = None
     checkpoint_step: int | None = None
+    checkpoint_at: float | None = None
     resumed_from: int | None = None
     lost_steps: int = 0
     replaced: dict[str, str] = field(default_factory=dict)

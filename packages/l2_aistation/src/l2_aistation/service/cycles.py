@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 from l2_aistation.core.cycle import Session, run
 from l2_aistation.core.policy import Policy
-from l2_aistation.core.states import JobEvent
+from l2_aistation.core.states import JobEvent, JobState
+from l2_aistation.core.statement import Booking, ClaimEnded, ClaimMade, Entry, Eviction
+from l2_aistation.store.rows import slots_text
 
+from .jobs import stop
 from .launch import start_commands
 from .platform import Platform
 
 FULL_CYCLE_EVERY_S = 5.0
+EVICTABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.HELD, JobState.RESUMING})
 
 
 class Cycles:
@@ -25,6 +29,7 @@ class Cycles:
         self.grown = -1
         self.barred = False
         self.cpu_s = 0.0
+        self.promised: dict[str, float | None] = {}
 
     @property
     def due(self) -> bool:
@@ -47,23 +52,82 @@ class Cycles:
     def forget(self) -> None:
         """After a reload: the next pass runs a full cycle."""
         self.grown = -1
+        self.promised.clear()
 
     def _run(self, only: frozenset[str] | None) -> Session:
         platform = self.platform
         began = time.thread_time()
         session = run(Session(platform.world, platform.clock(), self.policies, only))
-        for booking in session.statement.commit():
-            job = booking.job
-            slots = platform.world.pool.slots(booking.placement, job.demand.tasks)
-            attempt = platform.begin(job, slots)
-            platform.move(job, JobEvent.PLACE if attempt.number == 1 else JobEvent.RESUME)
-            platform.outbox.extend(start_commands(platform, job, attempt))
-            platform.refusals.pop(job.id, None)
+        for entry in session.statement.commit():
+            self._carry_out(entry)
         for name, refusal in session.refusals.items():
             before = platform.refusals.get(name)
             platform.refusals[name] = refusal
             if before is None or before.limit != refusal.limit:
                 job = platform.world.jobs[name]
                 platform.note("refused", job, limit=refusal.limit, why=refusal.words())
+        self._note_promises()
         self.cpu_s = time.thread_time() - began
         return session
+
+    def _carry_out(self, entry: Entry) -> None:
+        if isinstance(entry, Booking):
+            if entry.taken:
+                self._start(entry)
+        elif isinstance(entry, Eviction):
+            self._evict(entry)
+        elif isinstance(entry, ClaimMade):
+            self._claim(entry)
+        elif isinstance(entry, ClaimEnded):
+            self.platform.batch.unclaim(entry.job.id)
+            self.platform.note("claim", entry.job, change="ended", why=entry.why)
+
+    def _start(self, entry: Booking) -> None:
+        platform, job = self.platform, entry.job
+        slots = platform.world.pool.slots(entry.placement, job.demand.tasks)
+        attempt = platform.begin(job, slots)
+        platform.move(job, JobEvent.PLACE if attempt.number == 1 else JobEvent.RESUME)
+        platform.outbox.extend(start_commands(platform, job, attempt))
+        platform.refusals.pop(job.id, None)
+
+    def _evict(self, entry: Eviction) -> None:
+        """Asks a job to leave: it goes back to its queue when its ranks have stopped.
+
+        Who made it leave is told where both are of one tenant; the operators' log has it all.
+        """
+        platform, job, claimant = self.platform, entry.job, entry.claimant
+        if claimant is not job:
+            platform.batch.eviction(claimant.id, job.id, entry.at)
+        platform.note(
+            "eviction",
+            None,
+            claimant=claimant.id,
+            victim=job.id,
+            action=entry.action,
+            lost_s=round(entry.lost_s, 3),
+        )
+        if job.state not in EVICTABLE:
+            return
+        attempt = platform.attempts[job.id]
+        attempt.cause = "evicted"
+        by = claimant.id if claimant.tenant == job.tenant else "another tenant's job"
+        words = "moves to another place" if claimant is job else f"gives its place to {by} ({entry.action})"
+        stop(platform, job, JobState.QUEUED, why=words, action=entry.action, lost_s=round(entry.lost_s, 3))
+
+    def _claim(self, entry: ClaimMade) -> None:
+        platform, job, claim = self.platform, entry.job, entry.claim
+        slots = platform.world.pool.slots(claim.placement, job.demand.tasks)
+        platform.batch.claim(job.id, claim.action, slots_text(slots), claim.victims, claim.since)
+        platform.refusals.pop(job.id, None)
+        platform.note("claim", job, change="made", action=claim.action, waits_for=len(claim.victims))
+
+    def _note_promises(self) -> None:
+        """Writes down the starts that were promised, or moved, in this cycle."""
+        platform = self.platform
+        for name in platform.world.promises:
+            job = platform.world.jobs[name]
+            if self.promised.get(name) != job.promised_at:
+                self.promised[name] = job.promised_at
+                platform.batch.touch(job)
+        for name in [name for name in self.promised if name not in platform.world.promises]:
+            del self.promised[name]

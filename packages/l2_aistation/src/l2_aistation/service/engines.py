@@ -1,4 +1,4 @@
-"""The engines by name: `local`, `agent`, or a third party's under the entry point group."""
+"""The engines by name: `local`, `agent`, `slurm`, `kubernetes`, or a third party's under the entry point group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from l2_aistation.settings import Settings
 from .platform import Platform
 
 GROUP = "l2_aistation.engines"
-SHIPPED = {"local": "l2_aistation.backends.local:create", "agent": "l2_aistation.backends.agent:create"}
+SHIPPED = {name: f"l2_aistation.backends.{name}:create" for name in ("local", "agent", "slurm", "kubernetes")}
 
 log = logging.getLogger(__name__)
 

@@ -112,7 +112,8 @@ def _progressed(
     if event.rank != 0:
         return
     if isinstance(event, CheckpointSaved):
-        attempt.checkpoint_step = event.step
+        attempt.checkpoint_step, attempt.checkpoint_at = event.step, event.at
+        platform.world.jobs[attempt.job].last_checkpoint_at = event.at
     elif isinstance(event, Resumed):
         _resumed(platform, attempt, event.step)
     else:
@@ -160,7 +161,7 @@ def settle(platform: Platform, job: Job, attempt: Attempt) -> None:
         platform.move_attempt(attempt, AttemptEvent.QUIET)
         platform.note("held", job, quiet=sorted(attempt.quiet), lost=sorted(attempt.lost))
     elif attempt.state is AttemptState.STOPPING:
-        attempt.cause = job.cause or str(job.target or JobState.CANCELLED)
+        attempt.cause = attempt.cause or job.cause or str(job.target or JobState.CANCELLED)
         platform.move_attempt(attempt, AttemptEvent.END)
         platform.world.give(job)
         platform.stopped(job)

@@ -2,147 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import rfc8785
-
-from l2_aistation._kit.documents import digest_of
-from l2_aistation._kit.problems import BadInput, Conflict, Forbidden, NotFound
-from l2_aistation._kit.tokens import NAME, Principal
-from l2_aistation.core.demand import Demand, demand_of
-from l2_aistation.core.explain import impossible
+from l2_aistation._kit.problems import Conflict, NotFound
+from l2_aistation._kit.tokens import Principal
+from l2_aistation.core.job import Job
 from l2_aistation.core.states import AttemptEvent, JobEvent, JobState
-from l2_aistation.core.world import Job
-from l2_aistation.documents import JobSpec
-from l2_aistation.store.rows import dump
 
 from .launch import end_commands
 from .platform import Platform
+from .rights import must_act
+from .specs import check_spec
+from .submission import submit
 
-
-@dataclass(frozen=True, slots=True)
-class CheckedSpec:
-    """A spec that holds together, with its demand, its text and its digest."""
-
-    spec: JobSpec
-    demand: Demand
-    text: str
-    digest: str
-
-
-def check_spec(value: Any) -> CheckedSpec:
-    """A spec from its JSON value; a value without an envelope gets one.  `BadInput` names the field."""
-    from l2_aistation import __version__
-
-    if isinstance(value, dict) and "producer" not in value:
-        value = {"producer": {"name": "l2-aistation", "version": __version__}, **value}
-    spec = JobSpec.parse(value, where="job-spec")
-    demand = demand_of(spec)
-    _check_paths(spec)
-    document = spec.as_json()
-    try:
-        return CheckedSpec(spec, demand, dump(document), digest_of(document))
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
-        raise BadInput(
-            f"the job-spec holds what JSON cannot carry: {error}",
-            field="job-spec",
-            do="use numbers that are finite and below 2^53, and text without lone surrogates",
-        ) from error
-
-
-def _check_paths(spec: JobSpec) -> None:
-    if spec.checkpoint is not None:
-        path = spec.checkpoint.path
-        if path.startswith("/") or ".." in path.split("/"):
-            raise BadInput(
-                f"{path!r} leaves the shared folder",
-                field="checkpoint.path",
-                do="give a path relative to the shared folder, without '..'",
-            )
-    for number, group in enumerate(spec.tasks):
-        texts = [*group.command, *group.environment, *group.environment.values()]
-        if any("\0" in text for text in texts):
-            raise BadInput("a text has a NUL character", field=f"tasks.{number}", do="take it out")
-        bad = [name for name in group.environment if not name or "=" in name]
-        if bad:
-            raise BadInput(f"{bad[0]!r} is no name of a variable", field=f"tasks.{number}.environment")
-
-
-def submit(
-    platform: Platform,
-    who: Principal,
-    checked: CheckedSpec,
-    *,
-    tenant: str | None = None,
-    key: str | None = None,
-) -> str:
-    """Takes a job in and returns its id; the same `key` again returns the same id."""
-    spec, demand = checked.spec, checked.demand
-    tenant = _tenant(who, tenant)
-    if key is not None:
-        known = _submitted_before(platform, tenant, key)
-        if known is not None:
-            return known
-    if spec.queue not in platform.world.queues:
-        raise BadInput(
-            f"there is no queue {spec.queue!r}",
-            field="queue",
-            do=f"use one of: {', '.join(sorted(platform.world.queues))}",
-        )
-    never = impossible(platform.world, demand)
-    if never is not None:
-        raise BadInput(
-            f"the gang can never start: {never.words()}",
-            field="tasks",
-            why=f"the pool {platform.facts.name!r} is smaller than the job",
-            do="ask for less, or bring nodes into the pool",
-        )
-    job = Job(
-        id=platform.new_id(spec.name),
-        tenant=tenant,
-        owner=who.name,
-        name=spec.name,
-        queue=spec.queue,
-        priority=spec.priority,
-        submitted_at=platform.clock(),
-        demand=demand,
-        time_s=spec.limits.time_s,
-        spec_text=checked.text,
-        spec_digest=checked.digest,
-    )
-    platform.specs[job.id] = spec
-    platform.world.jobs[job.id] = job
-    platform.batch.add_job(job, key)
-    platform.note(
-        "submitted", job, who=who.name, queue=job.queue, priority=job.priority, digest=job.spec_digest
-    )
-    platform.fresh.add(job.id)
-    return job.id
-
-
-def _tenant(who: Principal, wanted: str | None) -> str:
-    if wanted is None or wanted == who.tenant:
-        return who.tenant
-    if not who.is_operator:
-        raise Forbidden("only an operator submits for another tenant", field="tenant")
-    if not NAME.match(wanted):
-        raise BadInput(f"{wanted!r} is not a name", field="tenant", do="use a-z, 0-9 and '-', 63 at most")
-    return wanted
-
-
-def _submitted_before(platform: Platform, tenant: str, key: str) -> str | None:
-    for job, other in platform.batch.new_jobs.values():
-        if other == key and job.tenant == tenant:
-            return job.id
-    row = platform.store.submitted(tenant, key)
-    return None if row is None else str(row["id"])
+__all__ = ["USE_CASES", "cancel", "check_spec", "find", "release", "requeue", "stop", "submit", "suspend"]
 
 
 def find(platform: Platform, who: Principal, name: str) -> Job:
-    """A live job that the caller may see; `Conflict` when it is over, `NotFound` otherwise."""
+    """A live job that the caller may act on; `Conflict` when it is over, `NotFound` otherwise."""
     job = platform.world.jobs.get(name)
     if job is not None and who.may_see(job.tenant):
+        must_act(platform, who, job)
         return job
     row = platform.store.job(name, who.scope())
     if row is None:

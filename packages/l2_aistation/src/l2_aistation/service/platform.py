@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from l2_aistation.core.attempt import Attempt
+from l2_aistation.core.claims import Claim
 from l2_aistation.core.demand import demand_of
 from l2_aistation.core.events import Command
 from l2_aistation.core.metering import held_by_model
 from l2_aistation.core.pool import ClusterFacts, NodeFacts, Pool, Slot
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.states import (
+    FINAL,
     AttemptEvent,
     AttemptState,
     JobEvent,
@@ -26,14 +28,42 @@ from l2_aistation.core.states import (
     next_attempt,
     next_job,
 )
+from l2_aistation.core.windows import Window
 from l2_aistation.core.world import Job, Queue, World
 from l2_aistation.documents import JobSpec
 from l2_aistation.ports import ClusterSource
 from l2_aistation.settings import Settings
 from l2_aistation.store import Batch, Store
+from l2_aistation.store.rows import past_job, slots_of
+
+from .specs import fields_of
 
 DEFAULT_QUEUE = "default"
 PORT_TRIES = 64
+LESSONS = frozenset({"completed", "time_limit"})
+"""Causes of an end that say how long such a job runs."""
+
+SAME_COLUMNS = (
+    "id",
+    "tenant",
+    "owner",
+    "name",
+    "queue",
+    "priority",
+    "submitted_at",
+    "started_at",
+    "ended_at",
+    "version",
+    "attempt",
+    "why",
+    "cause",
+    "spec_digest",
+    "promised_at",
+    "ran_s",
+    "array",
+    "array_index",
+)
+"""Columns of a job's row that are the job's fields as they are."""
 SPECS_KEPT = 512
 
 
@@ -83,6 +113,7 @@ class Platform:
         self.held = {name for name, item in self.attempts.items() if item.state is AttemptState.HELD}
         for row in self.store.live_jobs():
             self._load_job(row)
+        self._load_policy()
 
     def _pool(self, facts: ClusterFacts) -> Pool:
         pool = Pool(facts.nodes)
@@ -93,42 +124,60 @@ class Platform:
 
     def _load_job(self, row: Any) -> None:
         spec = JobSpec.model_validate_json(row["spec"])
+        attempt = self.attempts.get(row["id"])
         job = Job(
-            id=row["id"],
-            tenant=row["tenant"],
-            owner=row["owner"],
-            name=row["name"],
-            queue=row["queue"],
-            priority=row["priority"],
-            submitted_at=row["submitted_at"],
+            **{name: row[name] for name in SAME_COLUMNS},
             demand=demand_of(spec),
             state=JobState(row["state"]),
             target=None if row["target"] is None else JobState(row["target"]),
-            started_at=row["started_at"],
-            ended_at=row["ended_at"],
-            time_s=spec.limits.time_s,
-            version=row["version"],
-            attempt=row["attempt"],
-            why=row["why"],
-            cause=row["cause"],
             spec_text=row["spec"],
-            spec_digest=row["spec_digest"],
+            **fields_of(spec),
         )
         self.world.jobs[job.id] = job
-        self.world.queues.setdefault(job.queue, Queue(job.queue))
-        attempt = self.attempts.get(job.id)
+        if job.queue not in self.world.queues:
+            self.put_queue(Queue(job.queue))
         if attempt is not None:
+            job.last_checkpoint_at = attempt.checkpoint_at
             self.world.take(job, self.world.pool.placement(attempt.slots, job.demand.tasks))
+
+    def _load_policy(self) -> None:
+        """What was agreed and learned before: windows, claims, evictions, run times, ended jobs."""
+        world, store = self.world, self.store
+        world.windows.update({row["name"]: Window.from_record(row["body"]) for row in store.windows()})
+        for row in store.evictions(list(world.jobs)):
+            world.evicted[row["claimant"], row["victim"]] = row["at"]
+        for row in store.claims():
+            job = world.jobs.get(row["job"])
+            if job is not None and job.state is JobState.QUEUED:
+                slots = slots_of(row["slots"])
+                placement = world.pool.placement(slots, job.demand.tasks)
+                world.claim(job, Claim(placement, tuple(row["victims"]), row["since"], row["action"]))
+        for row in store.history():
+            world.run_times.learn(past_job(row), row["ran_s"] or row["ended_at"] - row["started_at"])
+        for name in {other for job in world.jobs.values() for other, _ in job.depends_on}:
+            ended = None if name in world.jobs else store.job(name, None)
+            if ended is not None:
+                self.note_ended(ended)
 
     # -- facts about nodes ---------------------------------------------------------------------
 
     def spec(self, job: Job) -> JobSpec:
         """A job's spec, parsed; those asked for last are kept."""
         spec = self.specs.pop(job.id, None) or JobSpec.model_validate_json(job.spec_text)
-        self.specs[job.id] = spec
+        self.keep_spec(job.id, spec)
+        return spec
+
+    def keep_spec(self, name: str, spec: JobSpec) -> None:
+        """Keeps a job's parsed spec for a while."""
+        self.specs[name] = spec
         if len(self.specs) > SPECS_KEPT:
             del self.specs[next(iter(self.specs))]
-        return spec
+
+    def note_ended(self, row: Any) -> None:
+        """Tells the world how a job ended that others depend on."""
+        state = JobState(row["state"])
+        if state in FINAL:
+            self.world.ended[row["id"]] = state, row["started_at"] is not None
 
     def node(self, name: str) -> NodeFacts:
         """A node's facts; `KeyError` for a stranger."""
@@ -147,7 +196,7 @@ class Platform:
 
     def put_queue(self, queue: Queue) -> None:
         """Adds a queue or changes one."""
-        self.world.queues[queue.name] = queue
+        self.world.put_queue(queue)
         self.batch.queues[queue.name] = queue
         self.dirty = True
 
@@ -166,11 +215,17 @@ class Platform:
     def _set(self, job: Job, to: JobState, event: JobEvent, **body: Any) -> None:
         now = self.clock()
         before, job.state = job.state, to
-        if to in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED):
+        if to is not JobState.QUEUED and job.id in self.world.claims:
+            self.world.release(job)
+            self.batch.unclaim(job.id)
+        if to in FINAL:
             job.ended_at = now
             job.cause = job.cause or str(to)
-            self.world.jobs.pop(job.id, None)
+            if job.cause in LESSONS:
+                self.world.run_times.learn(job, job.ran_s)
+            self.world.forget(job.id)
             self.refusals.pop(job.id, None)
+            self.specs.pop(job.id, None)
         elif to is JobState.QUEUED:
             self.fresh.add(job.id)
         self.batch.touch(job)
@@ -181,15 +236,23 @@ class Platform:
         attempt.state = next_attempt(attempt.state, event)
         if attempt.state is AttemptState.ENDED:
             attempt.ended_at = self.clock()
+            self._count_run(attempt)
             self.attempts.pop(attempt.job, None)
             self.sent_at.pop(attempt.job, None)
             self.ports[attempt.master_port] -= 1
         (self.held.add if attempt.state is AttemptState.HELD else self.held.discard)(attempt.job)
         self.batch.touch_attempt(attempt)
 
+    def _count_run(self, attempt: Attempt) -> None:
+        """Adds what an attempt ran to what its job has run."""
+        job = self.world.jobs.get(attempt.job)
+        if job is not None and attempt.started_at is not None:
+            job.ran_s += max((attempt.fault_at or self.clock()) - attempt.started_at, 0.0)
+
     def begin(self, job: Job, slots: list[Slot], replaced: dict[str, str] | None = None) -> Attempt:
         """A new attempt of a job that has just been given its nodes."""
         job.attempt += 1
+        job.started_at = job.last_checkpoint_at = None
         attempt = Attempt(
             job=job.id,
             number=job.attempt,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, insert, select, update
+from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from l2_aistation._kit.problems import Conflict
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.healing import Cause
 from l2_aistation.core.pool import ClusterFacts
@@ -14,6 +14,7 @@ from l2_aistation.core.world import Job, Queue
 
 from . import tables
 from .rows import attempt_row, dump, facts_text, job_row, new_attempt_row, new_job_row, queue_row
+from .statements import insert_rows, update_rows
 
 
 class Batch:
@@ -30,6 +31,10 @@ class Batch:
         self.nodes: dict[str, tuple[bool, str]] = {}
         self.cluster: tuple[ClusterFacts, float] | None = None
         self.capacity: list[dict[str, Any]] = []
+        self.claims: dict[str, dict[str, Any] | None] = {}
+        self.evictions: list[dict[str, Any]] = []
+        self.windows: dict[str, dict[str, Any] | None] = {}
+        self.journal: list[dict[str, Any]] = []
         self.log: list[dict[str, Any]] = []
 
     def __bool__(self) -> bool:
@@ -45,6 +50,10 @@ class Batch:
                 self.nodes,
                 self.cluster,
                 self.capacity,
+                self.claims,
+                self.evictions,
+                self.windows,
+                self.journal,
                 self.log,
             )
         )
@@ -113,6 +122,23 @@ class Batch:
             }
         )
 
+    def claim(self, job: str, action: str, slots: str, victims: Sequence[str], since: float) -> None:
+        """What a job waits for until its victims have stopped."""
+        row = {"job": job, "action": action, "slots": slots, "victims": dump(list(victims)), "since": since}
+        self.claims[job] = row
+
+    def unclaim(self, job: str) -> None:
+        """A claim that is met, or given up."""
+        self.claims[job] = None
+
+    def eviction(self, claimant: str, victim: str, at: float) -> None:
+        """That a job made another stop: it happens once between the two."""
+        self.evictions.append({"claimant": claimant, "victim": victim, "at": at})
+
+    def window(self, name: str, row: dict[str, Any] | None) -> None:
+        """A reservation or maintenance window as it is now; None where it was taken away."""
+        self.windows[name] = row
+
 
 def write(connection: Connection, batch: Batch) -> None:
     """Writes a batch inside a transaction; `Conflict` where somebody else changed a row."""
@@ -122,15 +148,15 @@ def write(connection: Connection, batch: Batch) -> None:
         _write_queue(connection, queue)
     for node, (cordoned, reason) in batch.nodes.items():
         _write_node(connection, node, cordoned, reason)
-    _insert(connection, tables.jobs, [new_job_row(*entry) for entry in batch.new_jobs.values()])
-    _insert(connection, tables.attempts, [new_attempt_row(item) for item in batch.new_attempts.values()])
-    _update(
+    insert_rows(connection, tables.jobs, [new_job_row(*entry) for entry in batch.new_jobs.values()])
+    insert_rows(connection, tables.attempts, [new_attempt_row(item) for item in batch.new_attempts.values()])
+    update_rows(
         connection,
         tables.jobs,
         ("id",),
         [{**job_row(job), "id": job.id, "version": job.version} for job in batch.jobs.values()],
     )
-    _update(
+    update_rows(
         connection,
         tables.attempts,
         ("job", "number"),
@@ -140,35 +166,14 @@ def write(connection: Connection, batch: Batch) -> None:
         ],
     )
     if batch.steps:
-        _insert(connection, tables.steps, _new_steps(connection, batch.steps))
-    _insert(connection, tables.faults, batch.faults)
-    _insert(connection, tables.capacity, batch.capacity)
-    _insert(connection, tables.log, batch.log)
-
-
-def _insert(connection: Connection, table: Any, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        connection.execute(insert(table), rows)
-
-
-def _update(connection: Connection, table: Any, keys: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    """Writes rows at the version they were read at, each one version on."""
-    if not rows:
-        return
-    same = and_(*(table.c[key] == bindparam(f"key_{key}") for key in (*keys, "version")))
-    values: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name not in (*keys, "version")}
-    statement = update(table).where(same).values(**values, version=table.c.version + 1)
-    changed = 0
-    for row in rows:
-        parameters = {f"key_{key}": row[key] for key in (*keys, "version")}
-        parameters |= {name: row[name] for name in values}
-        changed += connection.execute(statement, parameters).rowcount
-    if changed != len(rows):
-        raise Conflict(
-            "a row was changed by somebody else",
-            why="two schedulers write to one database",
-            do="stop the other `aistation serve`",
-        )
+        insert_rows(connection, tables.steps, _new_steps(connection, batch.steps))
+    insert_rows(connection, tables.faults, batch.faults)
+    insert_rows(connection, tables.capacity, batch.capacity)
+    _replace(connection, tables.claims, "job", batch.claims)
+    _replace(connection, tables.windows, "name", batch.windows)
+    insert_rows(connection, tables.evictions, batch.evictions)
+    insert_rows(connection, tables.journal, batch.journal)
+    insert_rows(connection, tables.log, batch.log)
 
 
 def _new_steps(connection: Connection, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -188,6 +193,13 @@ def _new_steps(connection: Connection, steps: list[dict[str, Any]]) -> list[dict
         for number in list(known):
             wanted.pop((job, attempt, number), None)
     return list(wanted.values())
+
+
+def _replace(connection: Connection, table: Table, key: str, rows: dict[str, dict[str, Any] | None]) -> None:
+    """Rows as they are now: the old ones of these keys go, the new ones come."""
+    if rows:
+        connection.execute(delete(table).where(table.c[key].in_(list(rows))))
+        insert_rows(connection, table, [row for row in rows.values() if row is not None])
 
 
 def _write_cluster(connection: Connection, facts: ClusterFacts, at: float) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from l2_aistation.core.attempt import Attempt
+from l2_aistation.core.demand import Demand, TaskDemand
 from l2_aistation.core.healing import LostNode, RankExit, Stall
 from l2_aistation.core.pool import AcceleratorFacts, ClusterFacts, NodeFacts, Slot
 from l2_aistation.core.states import AttemptState
@@ -31,6 +32,8 @@ def job_row(job: Job) -> dict[str, Any]:
         "ended_at": job.ended_at,
         "cause": job.cause,
         "why": job.why,
+        "promised_at": job.promised_at,
+        "ran_s": job.ran_s,
     }
 
 
@@ -46,8 +49,27 @@ def new_job_row(job: Job, submit_key: str | None) -> dict[str, Any]:
         "spec_digest": job.spec_digest,
         "submit_key": submit_key,
         "submitted_at": job.submitted_at,
+        "accelerators": job.demand.accelerators,
+        "labels": dump(job.labels),
+        "array": job.array,
+        "array_index": job.array_index,
         "version": job.version,
     }
+
+
+def past_job(row: Mapping[str, Any]) -> Job:
+    """A job that ended, as far as estimates learn from it."""
+    demand = Demand((TaskDemand("all", 1, 1, accelerators=row["accelerators"]),), 1)
+    return Job(
+        row["id"],
+        row["tenant"],
+        row["queue"],
+        0,
+        row["submitted_at"],
+        demand,
+        name=row["name"],
+        owner=row["owner"],
+    )
 
 
 def attempt_row(attempt: Attempt) -> dict[str, Any]:
@@ -61,6 +83,7 @@ def attempt_row(attempt: Attempt) -> dict[str, Any]:
         "fault_at": attempt.fault_at,
         "held_at": attempt.held_at,
         "checkpoint_step": attempt.checkpoint_step,
+        "checkpoint_at": attempt.checkpoint_at,
         "why": attempt.why,
     }
     return {
@@ -83,12 +106,7 @@ def new_attempt_row(attempt: Attempt) -> dict[str, Any]:
         **attempt_row(attempt),
         "job": attempt.job,
         "number": attempt.number,
-        "slots": dump(
-            [
-                [slot.task, slot.node, slot.cpu_milli, slot.memory_bytes, slot.accelerators]
-                for slot in attempt.slots
-            ]
-        ),
+        "slots": slots_text(attempt.slots),
         "master_port": attempt.master_port,
         "created_at": attempt.created_at,
         "replaced": dump(attempt.replaced),
@@ -97,11 +115,22 @@ def new_attempt_row(attempt: Attempt) -> dict[str, Any]:
     }
 
 
+def slots_text(slots: Iterable[Slot]) -> str:
+    """Slots as JSON, in rank order; what they hold of a part of an accelerator only where they do."""
+    rows: list[list[Any]] = []
+    for slot in slots:
+        row = [slot.task, slot.node, slot.cpu_milli, slot.memory_bytes, slot.accelerators]
+        if slot.accelerator_milli or slot.accelerator_bytes:
+            row += [slot.accelerator_milli, slot.accelerator_bytes]
+        rows.append(row)
+    return dump(rows)
+
+
 def slots_of(text: str) -> list[Slot]:
-    """The slots of an attempt's row, in rank order."""
+    """The inverse of `slots_text`."""
     return [
-        Slot(rank, task, node, cpu, memory, tuple(accelerators))
-        for rank, (task, node, cpu, memory, accelerators) in enumerate(json.loads(text))
+        Slot(rank, task, node, cpu, memory, tuple(accelerators), *part)
+        for rank, (task, node, cpu, memory, accelerators, *part) in enumerate(json.loads(text))
     ]
 
 
@@ -123,6 +152,7 @@ def attempt_of(row: Mapping[str, Any]) -> Attempt:
         first_step=row["first_step"],
         last_step=row["last_step"],
         checkpoint_step=progress["checkpoint_step"],
+        checkpoint_at=progress.get("checkpoint_at"),
         resumed_from=row["resumed_from"],
         lost_steps=row["lost_steps"],
         replaced=json.loads(row["replaced"]),
@@ -179,8 +209,10 @@ def facts_of(text: str) -> ClusterFacts:
             **{
                 **node,
                 "accelerators": tuple(AcceleratorFacts(**item) for item in node["accelerators"]),
+                "weak_rails": tuple(node.get("weak_rails", ())),
             }
         )
         for node in value["nodes"]
     )
-    return ClusterFacts(value["name"], nodes, value["digest"], value["tenant"])
+    weak = tuple(value.get("weak_leaves", ()))
+    return ClusterFacts(value["name"], nodes, value["digest"], value["tenant"], weak)

@@ -115,6 +115,44 @@ class Store:
         rows = self._all(select(tables.attempts).where(tables.attempts.c.state != ended))
         return [attempt_of(row) for row in rows]
 
+    def claims(self) -> list[Row]:
+        """What jobs wait for whose victims are still stopping."""
+        rows = self._all(select(tables.claims).order_by(tables.claims.c.since))
+        return [{**row, "victims": json.loads(row["victims"])} for row in rows]
+
+    def evictions(self, claimants: Sequence[str]) -> list[Row]:
+        """Who made whom stop, for these claimants."""
+        return self._all(select(tables.evictions).where(tables.evictions.c.claimant.in_(claimants)))
+
+    def windows(self) -> list[Row]:
+        """All reservations and maintenance windows."""
+        rows = self._all(select(tables.windows).order_by(tables.windows.c.starts_at, tables.windows.c.name))
+        return [{**row, "body": json.loads(row["body"])} for row in rows]
+
+    def history(self, limit: int = 20_000) -> list[Row]:
+        """Jobs that ran to their end, the newest ones, oldest first: what estimates learn from."""
+        columns = tables.jobs.c
+        wanted = (
+            select(
+                columns.id,
+                columns.tenant,
+                columns.owner,
+                columns.queue,
+                columns.name,
+                columns.submitted_at,
+                columns.started_at,
+                columns.ended_at,
+                columns.cause,
+                columns.accelerators,
+                columns.ran_s,
+            )
+            .where(columns.ended_at.is_not(None), columns.started_at.is_not(None))
+            .where(columns.cause.in_(("completed", "time_limit")))
+            .order_by(columns.ended_at.desc())
+            .limit(limit)
+        )
+        return self._all(wanted)[::-1]
+
     def submitted(self, tenant: str, key: str) -> Row | None:
         """The job that was submitted with a key."""
         return self._one(

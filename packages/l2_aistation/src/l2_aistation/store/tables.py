@@ -81,6 +81,7 @@ jobs = Table(
     Column("promised_at", Float),
     Column("accelerators", Integer, nullable=False, server_default="0"),
     Column("labels", Text, nullable=False, server_default="{}"),
+    Column("ran_s", Float, nullable=False, server_default="0"),
     Column("array", String(80)),
     Column("array_index", Integer),
     UniqueConstraint("tenant", "submit_key", name="l2_jobs_submit_key"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -46,22 +47,33 @@ Platform = Annotated[Service, Depends(service_of)]
 
 async def json_body(request: Request, limit_bytes: int, what: str) -> Any:
     """The JSON value of a body of at most `limit_bytes`; it is not read further than that."""
-    pieces: list[bytes] = []
-    size = int(request.headers.get("content-length", "0") or 0)
+    length = request.headers.get("content-length", "0")
+    return parsed(await bounded(request.stream(), length, limit_bytes, what), what)
+
+
+async def bounded(pieces: AsyncIterator[bytes], length: str, limit_bytes: int, what: str) -> bytes:
+    """A body of at most `limit_bytes`; one that says that it is larger is not read at all."""
+    size = int(length) if length.isdecimal() else 0
+    body: list[bytes] = []
     if size <= limit_bytes:
         size = 0
-        async for piece in request.stream():
+        async for piece in pieces:
             size += len(piece)
             if size > limit_bytes:
                 break
-            pieces.append(piece)
+            body.append(piece)
     if size > limit_bytes:
         raise TooLarge(
             f"the {what} is larger than {limit_bytes} bytes",
             field="body",
             do="send a smaller one; data belongs into the shared folder",
         )
+    return b"".join(body)
+
+
+def parsed(body: bytes, what: str) -> Any:
+    """The JSON value of a body."""
     try:
-        return json.loads(b"".join(pieces))
+        return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the {what} is not JSON: {error}", field="body") from error

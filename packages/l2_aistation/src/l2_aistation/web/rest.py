@@ -16,15 +16,20 @@ from l2_aistation.documents import JobSpec
 from l2_aistation.service import jobs, logs, nodes, views
 
 from .common import Caller, Operator, Platform, json_body
+from .hot import BULK_LIMIT_BYTES, KEY_LENGTH
+from .submitting import take, take_many
 
 router = APIRouter(prefix="/api/v1")
 REPORT_LIMIT_BYTES = 64_000_000
 Name = Annotated[str, Query(max_length=80)]
+Key = Annotated[str | None, Header(max_length=KEY_LENGTH)]
 
 
-def _document(schema: str) -> dict[str, Any]:
+def _document(schema: str, *, several: bool = False) -> dict[str, Any]:
     """The body of a route that reads its document itself, within a bound."""
-    described = {"type": "object", "description": f"a document of schema {schema}"}
+    described: dict[str, Any] = {"type": "object", "description": f"a document of schema {schema}"}
+    if several:
+        described = {"type": "object", "properties": {"jobs": {"type": "array", "items": described}}}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": described}}}}
 
 
@@ -54,15 +59,20 @@ async def submit(
     who: Caller,
     service: Platform,
     tenant: Name | None = None,
-    idempotency_key: Annotated[str | None, Header(max_length=80)] = None,
+    idempotency_key: Key = None,
 ) -> dict[str, Any]:
     """Submits a job-spec/v1; the answer comes when the job is durable."""
     value = await json_body(request, service.settings.spec_limit_bytes, "job-spec")
-    checked = jobs.check_spec(value)
-    name = await service.acall(
-        lambda platform: jobs.submit(platform, who, checked, tenant=tenant, key=idempotency_key)
-    )
-    return {"id": name, "spec_digest": checked.digest}
+    return await take(service, who, value, tenant=tenant, key=idempotency_key)
+
+
+@router.post("/jobs:bulk", status_code=201, openapi_extra=_document(JobSpec.SCHEMA, several=True))
+async def submit_bulk(
+    request: Request, who: Caller, service: Platform, tenant: Name | None = None, idempotency_key: Key = None
+) -> dict[str, Any]:
+    """Submits several job-specs, all or none; a dependency may name another of them by its name."""
+    value = await json_body(request, BULK_LIMIT_BYTES, "submission")
+    return await take_many(service, who, value, tenant=tenant, key=idempotency_key)
 
 
 @router.get("/jobs")

@@ -24,6 +24,7 @@ def upgrade() -> None:
         table.add_column(sa.Column("promised_at", sa.Float(), nullable=True))
         table.add_column(sa.Column("accelerators", sa.Integer(), nullable=False, server_default="0"))
         table.add_column(sa.Column("labels", sa.Text(), nullable=False, server_default="{}"))
+        table.add_column(sa.Column("ran_s", sa.Float(), nullable=False, server_default="0"))
         table.add_column(sa.Column("array", sa.String(length=80), nullable=True))
         table.add_column(sa.Column("array_index", sa.Integer(), nullable=True))
         table.create_index("l2_jobs_by_end", ["ended_at"], unique=False)
@@ -93,7 +94,8 @@ def _count_accelerators() -> None:
     rows = connection.execute(sa.select(jobs.c.id, jobs.c.spec)).all()
     counted = [{"key": name, "size": _accelerators(spec)} for name, spec in rows]
     if counted:
-        size, key = sa.bindparam("size"), sa.bindparam("key")
+        size: sa.BindParameter[int] = sa.bindparam("size")
+        key: sa.BindParameter[str] = sa.bindparam("key")
         connection.execute(sa.update(jobs).where(jobs.c.id == key).values(accelerators=size), counted)
 
 
@@ -106,15 +108,15 @@ def _accelerators(spec: str) -> int:
 
 
 def downgrade() -> None:
-    for table in ("snapshots", "journal", "capacity", "windows", "evictions", "claims"):
-        op.drop_table(f"l2_{table}")
+    for name in ("snapshots", "journal", "capacity", "windows", "evictions", "claims"):
+        op.drop_table(f"l2_{name}")
     with op.batch_alter_table("l2_attempts") as table:
         table.drop_index("l2_attempts_by_end")
         table.drop_column("fault_at")
         table.drop_column("held")
     with op.batch_alter_table("l2_jobs") as table:
         table.drop_index("l2_jobs_by_end")
-        for column in ("array_index", "array", "labels", "accelerators", "promised_at"):
+        for column in ("array_index", "array", "ran_s", "labels", "accelerators", "promised_at"):
             table.drop_column(column)
     with op.batch_alter_table("l2_queues") as table:
         table.drop_column("policy")
