@@ -64,6 +64,14 @@ class World:
     """How jobs that are gone ended, and whether they ever ran: for those that depend on them."""
     array_running: dict[str, int] = field(default_factory=dict)
     """Placed jobs of each array."""
+    holding: dict[str, Job] = field(init=False, default_factory=dict)
+    """The jobs that hold nodes."""
+    by_leaf: dict[str, dict[str, Job]] = field(init=False, default_factory=dict)
+    """The same by the queue that they are in."""
+    amounts: dict[str, Amount] = field(init=False, default_factory=dict)
+    """What each of them holds."""
+    bookings: int = field(init=False, default=0)
+    """Counts the changes of the books."""
     waiting: Waiting = field(init=False, default_factory=Waiting)
     """The queued jobs, in lanes of like ones."""
     empty: Pool = field(init=False)
@@ -92,6 +100,8 @@ class World:
         self.waiting.refresh(job, gone=gone or job.id in self.claims)
         if not job.waits or gone:
             self.promises.pop(job.id, None)
+        if what == "queue" and (job.placement is not None or job.id in self.claims):
+            self.recount()
         if gone and job.state in FINAL:
             self.ended[job.id] = job.state, job.started_at is not None
             if len(self.ended) > MOST_ENDED:
@@ -108,7 +118,7 @@ class World:
 
     def holders(self) -> Iterable[Job]:
         """The jobs that hold nodes."""
-        return (job for job in self.jobs.values() if job.placement is not None)
+        return self.holding.values()
 
     def leaving(self) -> set[str]:
         """The jobs that somebody's claim waits for."""
@@ -120,6 +130,7 @@ class World:
         """Books a placement for a job; whole or not at all."""
         self.pool.take(placement)
         job.placement = placement
+        self._enter(job)
         self.waiting.refresh(job)
         if job.array is not None:
             self.array_running[job.array] = self.array_running.get(job.array, 0) + 1
@@ -131,11 +142,12 @@ class World:
         if placement is None:
             raise ValueError(f"job {job.id} holds nothing")
         self.pool.give(placement)
+        self.count(job, placement, -1)
         job.placement = None
+        self._leave(job)
         self.waiting.refresh(job, gone=job.id not in self.jobs or job.id in self.claims)
         if job.array is not None:
             self.array_running[job.array] = self.array_running.get(job.array, 0) - 1
-        self.count(job, placement, -1)
         for hold in self.holds.values():
             if not hold.complete:
                 hold.advance(self.pool)
@@ -221,24 +233,49 @@ class World:
         """Moves the memory of what queues held to now."""
         self.decay.advance(now, self.by_queue)
 
+    def usage_share(self, name: str) -> float:
+        """The dominant share of the pool that a queue held in the mean, the past fading."""
+        milli, cpu, memory = self.decay.of(name)
+        mean = Amount(round(milli), round(cpu), round(memory))
+        queue = self.queues.get(name)
+        return mean.dominant_share(self.totals, () if queue is None else queue.unlimited)
+
     def recount(self) -> None:
         """Counts anew who holds how much."""
-        self.by_queue.clear()
-        self.by_tenant.clear()
-        self.by_user.clear()
-        for job in self.holders():
-            if job.placement is not None:
-                self.count(job, job.placement, 1)
+        for books in (self.by_queue, self.by_tenant, self.by_user, self.by_leaf, self.amounts):
+            books.clear()
+        for job in list(self.holding.values()):
+            assert job.placement is not None
+            self._enter(job)
+            self.count(job, job.placement, 1)
         for name, claim in self.claims.items():
             self.count(self.jobs[name], claim.placement, 1)
 
+    def amount(self, job: Job) -> Amount:
+        """What a job that holds nodes holds."""
+        known = self.amounts.get(job.id)
+        if known is None:
+            assert job.placement is not None
+            known = self.amounts[job.id] = amount_of(job.placement, self.pool)
+        return known
+
     def count(self, job: Job, placement: Placement, sign: int) -> None:
         """Adds a placement to the books of its queue, tenant and user, or takes it off."""
-        amount = amount_of(placement, self.pool)
+        self.bookings += 1
+        amount = self.amount(job) if placement is job.placement else amount_of(placement, self.pool)
         for name in lineage(self.queues, job.queue):
             _book(self.by_queue, name).add(amount, sign)
             _book(self.by_user, (name, job.tenant, job.owner)).add(amount, sign)
         _book(self.by_tenant, job.tenant).add(amount, sign)
+
+    def _enter(self, job: Job) -> None:
+        self.holding[job.id] = job
+        self.by_leaf.setdefault(job.queue, {})[job.id] = job
+
+    def _leave(self, job: Job) -> None:
+        del self.holding[job.id]
+        del self.by_leaf[job.queue][job.id]
+        self.amounts.pop(job.id, None)
 
     def rebuilt(self) -> World:
         """The same world made anew from its facts: the yardstick of the running one."""

@@ -1,20 +1,31 @@
-"""Order inside a queue: priority, then first come; and nobody waits for ever."""
+"""Order inside a queue: priority, then first come."""
 
 from __future__ import annotations
 
 from l2_aistation.core.world import Job, World
 
-from . import Rule
+from . import Rank, Request, Right, Rule
 
 
 class Priority(Rule):
-    """The higher priority first."""
+    """The higher priority first; inside a queue it may also ask lower ones to leave."""
 
     name = "priority"
 
-    def rank(self, world: World, job: Job, now: float) -> float:  # noqa: ARG002
+    def rank(self, world: World, job: Job, now: float) -> Rank:  # noqa: ARG002
         """The negated priority."""
         return -job.priority
+
+    def outranks(self, world: World, job: Job, other: Job, now: float) -> bool:  # noqa: ARG002
+        """Jobs of one queue by their priority."""
+        return job.queue == other.queue and job.priority > other.priority
+
+    def rights(self, world: World, request: Request) -> Right | None:
+        """Running jobs of the same queue with a lower priority."""
+        if request.action != "preempt":
+            return None
+        others = world.by_leaf.get(request.job.queue, {}).values()
+        return Right([other for other in others if other.priority < request.job.priority])
 
 
 class FirstCome(Rule):
@@ -25,19 +36,3 @@ class FirstCome(Rule):
     def rank(self, world: World, job: Job, now: float) -> float:  # noqa: ARG002
         """The time of submission."""
         return job.submitted_at
-
-
-class Patience(Rule):
-    """A job that waited for `limit_s` is not passed any more: the pool drains for it.
-
-    Without this, a steady stream of small jobs keeps a large gang out for ever.
-    """
-
-    name = "patience"
-
-    def __init__(self, limit_s: float = 600.0) -> None:
-        self.limit_s = limit_s
-
-    def bars(self, world: World, job: Job, now: float) -> bool:  # noqa: ARG002
-        """Whether the job has waited long enough."""
-        return now - job.submitted_at >= self.limit_s

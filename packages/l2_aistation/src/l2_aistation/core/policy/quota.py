@@ -1,60 +1,150 @@
-"""Queues: a guarantee comes first, a cap is never exceeded, in between queues borrow by weight."""
+"""Queues: a cap is never exceeded, a guarantee comes back when it is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from l2_aistation.core.amount import Amount
 from l2_aistation.core.demand import Demand
+from l2_aistation.core.guarantee import need_of, over, within
 from l2_aistation.core.refusal import Refusal
-from l2_aistation.core.world import Amount, Job, Queue, World
+from l2_aistation.core.world import Job, Queue, World
 
-from . import Rule
+from . import Request, Right, Rule
 
-BORROWING = 1.0
+NOTHING = Amount()
 
 
 class QueueQuota(Rule):
-    """Queues below their guarantee go before queues that borrow; each by its share."""
+    """Caps along the tree; and who is within its guarantee takes it back from those who borrow."""
 
     name = "quota"
 
-    def rank(self, world: World, job: Job, now: float) -> float:  # noqa: ARG002
-        """Below 1: how much of the guarantee is used.  From 1 on: the borrowed share by weight."""
-        queue = world.queues[job.queue]
-        used = world.by_queue.get(job.queue, Amount())
-        filled = guarantee_used(queue, used)
-        if filled is not None and filled < 1:
-            return filled
-        return BORROWING + used.dominant_share(world.totals) / queue.weight
-
     def refuses(self, world: World, job: Job, demand: Demand) -> Refusal | None:
-        """Where the queue's cap would be exceeded."""
-        queue = world.queues[job.queue]
-        used = world.by_queue.get(job.queue, Amount())
-        checks = (
-            ("accelerators", queue.cap_accelerators, used.accelerators, demand.accelerators),
-            ("cpu cores", queue.cap_cpu_cores, used.cpu_milli / 1000, demand.cpu_milli / 1000),
-        )
-        for unit, cap, in_use, needed in checks:
-            if cap is not None and needed and in_use + needed > cap:
-                return Refusal(
-                    "queue cap",
-                    "queue {of} has room for {free} {unit} under its cap, the job needs {needed}",
-                    needed=needed,
-                    free=max(cap - in_use, 0),
-                    unit=unit,
-                    of=queue.name,
-                    forever=needed > cap,
-                )
+        """Where a cap of the queue, or of one above it, would be exceeded."""
+        for name in world.lineage(job.queue):
+            queue = world.queues.get(name)
+            if queue is not None:
+                refusal = _above_cap(queue, world.by_queue.get(name, NOTHING), demand)
+                if refusal is not None:
+                    return refusal
         return None
 
+    def rights(self, world: World, request: Request) -> Right | None:
+        """Borrowers of other queues, while the job's queue stays within its guarantee."""
+        if request.action != "reclaim":
+            return None
+        need = need_of(request.demand)
+        sure = {
+            name
+            for name in world.lineage(request.job.queue)
+            if name in world.queues and within(world.queues[name], world.by_queue.get(name, NOTHING), need)
+        }
+        if not sure:
+            return None
+        books = Books(world, list(world.lineage(request.job.queue)), sure)
+        return Right(books.borrowers(), books.allows)
 
-def guarantee_used(queue: Queue, used: Amount) -> float | None:
-    """The used share of a queue's guarantee (the fullest resource); None without a guarantee."""
-    shares = [
-        in_use / sure
-        for sure, in_use in (
-            (queue.guarantee_accelerators, used.accelerators),
-            (queue.guarantee_cpu_cores * 1000, used.cpu_milli),
-        )
-        if sure
-    ]
-    return max(shares) if shares else None
+
+class Books:
+    """Who borrows, seen from a claimant whose queues `sure` are within their guarantees."""
+
+    def __init__(self, world: World, line: list[str], sure: set[str]) -> None:
+        self.world = world
+        self.line = line
+        self.sure = sure
+        self.paths: dict[str, list[str]] = {}
+        leaving = world.leaving()
+        self.gone: dict[str, Amount] = {}
+        for name in leaving:
+            job = world.jobs.get(name)
+            if job is not None and job.placement is not None:
+                for above in world.lineage(job.queue):
+                    self.gone.setdefault(above, Amount()).add(world.amount(job))
+
+    def path(self, queue: str) -> list[str]:
+        """The queues above a victim that have to be over their guarantee; empty: it is not for us.
+
+        They are those below the lowest queue that both share; the claimant's own one at that level
+        has to be within its guarantee.
+        """
+        if queue not in self.paths:
+            theirs = list(self.world.lineage(queue))
+            shared = next((name for name in theirs if name in self.line), None)
+            mine = self.line[: self.line.index(shared)] if shared else self.line
+            other = theirs[: theirs.index(shared)] if shared else theirs
+            self.paths[queue] = other if mine and other and mine[-1] in self.sure else []
+        return self.paths[queue]
+
+    def borrowers(self) -> Iterator[Job]:
+        """The jobs of queues that are over their guarantees."""
+        for queue, jobs in self.world.by_leaf.items():
+            path = self.path(queue)
+            if path and jobs and all(self._used(name) is not None for name in path):
+                for job in jobs.values():
+                    if self._borrows(path, self.world.amount(job), NOTHING):
+                        yield job
+
+    def _used(self, name: str) -> Amount | None:
+        used = self.world.by_queue.get(name)
+        if used is None or name not in self.gone:
+            return used
+        left = used.copy()
+        left.add(self.gone[name], -1)
+        return left
+
+    def _borrows(self, path: Sequence[str], held: Amount, planned: Amount) -> bool:
+        for name in path:
+            used = (self._used(name) or NOTHING).copy()
+            used.add(planned, -1)
+            queue = self.world.queues.get(name) or Queue(name)
+            if not over(queue, used, held):
+                return False
+        return True
+
+    def allows(self, victims: Sequence[Job]) -> bool:
+        """Whether each of them can leave, in some order, at a time when its queues still borrow.
+
+        The largest of a queue goes last: then it breaks the guarantee only by what it is in one piece.
+        """
+        by_queue: dict[str, list[Amount]] = {}
+        paths: dict[str, list[str]] = {}
+        for victim in victims:
+            path = self.path(victim.queue)
+            if not path:
+                return False
+            for place, name in enumerate(path):
+                by_queue.setdefault(name, []).append(self.world.amount(victim))
+                paths[name] = path[place : place + 1]
+        for name, amounts in by_queue.items():
+            amounts.sort(key=lambda amount: (amount.accelerator_milli, amount.cpu_milli))
+            planned = Amount()
+            for amount in amounts:
+                if not self._borrows(paths[name], amount, planned):
+                    return False
+                planned.add(amount)
+        return True
+
+
+def _above_cap(queue: Queue, used: Amount, demand: Demand) -> Refusal | None:
+    checks = (
+        (
+            "accelerators",
+            queue.cap_accelerators,
+            used.accelerator_milli / 1000,
+            demand.accelerator_milli / 1000,
+        ),
+        ("cpu cores", queue.cap_cpu_cores, used.cpu_milli / 1000, demand.cpu_milli / 1000),
+    )
+    for unit, cap, in_use, needed in checks:
+        if cap is not None and needed and in_use + needed > cap:
+            return Refusal(
+                "queue cap",
+                "queue {of} has room for {free} {unit} under its cap, the job needs {needed}",
+                needed=needed,
+                free=max(cap - in_use, 0),
+                unit=unit,
+                of=queue.name,
+                forever=needed > cap,
+            )
+    return None

@@ -1,0 +1,24 @@
+"""Jobs and queues that were made not to be asked to leave."""
+
+from __future__ import annotations
+
+from l2_aistation.core.world import Job, World
+
+from . import Rule
+
+
+class Consent(Rule):
+    """What is not preemptible is left alone: a job by its spec, all jobs of a queue by its setting."""
+
+    name = "consent"
+
+    def protects(self, world: World, victim: Job, claimant: Job, now: float) -> bool:  # noqa: ARG002
+        """Whether the job, its queue or one above it is not preemptible."""
+        return not preemptible(world, victim)
+
+
+def preemptible(world: World, job: Job) -> bool:
+    """Whether a job may be asked to leave at all."""
+    return job.preemptible and all(
+        world.queues[name].preemptible for name in world.lineage(job.queue) if name in world.queues
+    )
