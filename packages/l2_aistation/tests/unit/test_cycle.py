@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from l2_aistation.core.cycle import Session, allocate, run
+from l2_aistation.core.actions import allocate
+from l2_aistation.core.cycle import Session, run
 from l2_aistation.core.demand import Demand, TaskDemand
 from l2_aistation.core.explain import explain, impossible
 from l2_aistation.core.pool import AcceleratorFacts, NodeFacts, Pool
@@ -95,20 +96,19 @@ def test_who_starts(case: Case) -> None:
 
 
 def test_a_steady_stream_of_small_jobs_does_not_starve_a_gang() -> None:
-    """KAI#1969: after ten minutes of waiting nobody passes the gang any more."""
-    running = job("running", 1, at=0)
+    """KAI#1969: the gang's start is bounded when it begins to wait; small jobs use the gap before it."""
+    running = job("running", 1, at=0, time_s=1_000.0)
     made = world([running])
     assert starts(made, 0.0) == ["running"]
-    running.state = JobState.RUNNING
+    running.state, running.started_at = JobState.RUNNING, 0.0
     made.jobs["gang"] = job("gang", 4, at=1)
-    made.jobs["early"] = job("early", at=2)
-    assert starts(made, 100.0) == ["early"]
-    made.give(made.jobs.pop("early"))
-    made.jobs["late"] = job("late", at=700.0)
-    assert starts(made, 800.0) == []
-    made.give(running)
-    running.state = JobState.COMPLETED
-    assert starts(made, 801.0) == ["gang"]
+    for number, limit in enumerate((500.0, 900.0, 1_200.0, None)):
+        made.jobs[f"small{number}"] = job(f"small{number}", at=2.0 + number, time_s=limit, preemptible=False)
+    assert starts(made, 100.0) == ["small0", "small1"]
+    assert made.jobs["gang"].promised_at == 1_000.0
+    for name in ("small0", "small1", "running"):
+        made.give(made.jobs.pop(name))
+    assert starts(made, 1_000.0) == ["gang"]
 
 
 def test_a_cycle_that_fails_leaves_nothing_booked() -> None:

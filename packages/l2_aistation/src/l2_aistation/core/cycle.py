@@ -1,23 +1,48 @@
-"""The cycle: ordered actions over a session, each trying bookings on a statement.
+"""The cycle: ordered actions over a session, each trying entries on a statement.
 
-session = Session(world, policies, now)
-run(session, actions)          # session.statement holds what to commit, session.refusals the rest
+session = Session(world, now, policies)
+run(session)          # session.statement holds what to commit, session.refusals the rest
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from .demand import Demand
-from .explain import misfit
-from .placement import place
+from .dependencies import refuses as waits_for
+from .job import Job
 from .policy import Policy, default_policies
+from .pool import Bools, Placement
+from .promise import Promise
 from .refusal import Refusal
 from .statement import Statement
-from .states import JobState
-from .world import Job, World
+from .timeline import Timeline, gap_end, planned_end
+from .turns import Turns
+from .waiting import Lane
+from .windows import refusal as reservation_refusal
+from .world import World
+
+
+class Refusals(Mapping[str, Refusal]):
+    """Why waiting jobs do not start, by job; like jobs share one answer."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def __getitem__(self, name: str) -> Refusal:
+        found = self.world.waiting.refusal(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        waiting = self.world.waiting
+        return (name for name, lane in waiting.of.items() if lane.refusal is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @dataclass(slots=True)
@@ -30,27 +55,60 @@ class Session:
     only: frozenset[str] | None = None
     """The jobs to look at; None: all that wait.  Those that were refused before stay refused while
     nothing has become free, so that a cycle for new jobs alone decides the same."""
+    words: bool = True
+    """Whether refusals name amounts; a simulation of millions of them goes without."""
     statement: Statement = field(init=False)
-    refusals: dict[str, Refusal] = field(default_factory=dict)
+    refusals: Refusals = field(init=False)
+    told: list[tuple[Job, Refusal]] = field(default_factory=list)
+    """Jobs that are refused by another limit than before, or for the first time."""
+    promised: dict[str, Promise | None] = field(default_factory=dict)
+    """Promises that this cycle made, moved or (None) dropped."""
     barred: bool = False
     """Whether a job that must not be passed ended the cycle."""
+    turns: Turns | None = None
+    misfits: dict[Demand, int] = field(default_factory=dict)
+    """For each demand that found no place: how many promises it had to leave room for, at least."""
+    timelines: dict[frozenset[str], Timeline] = field(default_factory=dict)
+    stale: bool = False
+    """Whether a promise may have been broken since the last look."""
+    _promises: dict[str, Promise] | None = None
 
     def __post_init__(self) -> None:
         self.statement = Statement(self.world)
+        self.refusals = Refusals(self.world)
 
-    def pending(self) -> list[Job]:
-        """The jobs that this cycle looks at."""
+    # -- whose turn --------------------------------------------------------------------------------
+
+    def lanes(self) -> list[Lane]:
+        """The lanes that this cycle looks at."""
+        waiting = self.world.waiting
         if self.only is None:
-            return list(self.world.pending())
-        jobs = (self.world.jobs.get(name) for name in self.only)
-        return [job for job in jobs if job is not None and job.state is JobState.QUEUED]
+            return list(waiting.lanes.values())
+        found = {id(lane): lane for name in self.only if (lane := waiting.of.get(name)) is not None}
+        return list(found.values())
 
-    def rank(self, job: Job) -> tuple[float, ...]:
+    def order(self) -> Turns:
+        """The lanes in their order; one action goes on where the one before it stopped."""
+        if self.turns is None:
+            self.turns = Turns(self.lanes(), self.rank, lambda: len(self.statement.entries))
+        return self.turns
+
+    def rank(self, job: Job) -> tuple[Any, ...]:
         """The job's place in the order of the policies."""
-        return tuple(policy.rank(self.world, job, self.now) for policy in self.policies)
+        return tuple([policy.rank(self.world, job, self.now) for policy in self.policies])
+
+    # -- what policies say -------------------------------------------------------------------------
 
     def refused(self, job: Job, demand: Demand) -> Refusal | None:
-        """The first policy's reason against the job."""
+        """The first reason against the job, whatever room there is."""
+        if job.depends_on or job.not_before is not None or job.most_running is not None:
+            waits = waits_for(self.world, job, self.now)
+            if waits is not None:
+                return waits
+        if job.reservation is not None:
+            closed = reservation_refusal(self.world.windows, job, self.now)
+            if closed is not None:
+                return closed
         for policy in self.policies:
             refusal = policy.refuses(self.world, job, demand)
             if refusal is not None:
@@ -61,93 +119,99 @@ class Session:
         """Whether those behind the job have to wait for it."""
         return any(policy.bars(self.world, job, self.now) for policy in self.policies)
 
+    def reserves(self, job: Job) -> bool:
+        """Whether a job that finds no place gets a start promised."""
+        return any(policy.reserves(self.world, job, self.now) for policy in self.policies)
+
+    def outranked(self, job: Job) -> frozenset[str]:
+        """The jobs whose promises this one may delay."""
+        return frozenset(
+            name
+            for name in self.world.promises
+            if name == job.id or self._outranks(job, self.world.jobs[name])
+        )
+
+    def _outranks(self, job: Job, other: Job) -> bool:
+        return any(policy.outranks(self.world, job, other, self.now) for policy in self.policies)
+
+    def protects(self, victim: Job, claimant: Job) -> bool:
+        """Whether a running job must not be asked to leave for another one now."""
+        return any(policy.protects(self.world, victim, claimant, self.now) for policy in self.policies)
+
+    def places(self, job: Job) -> Sequence[Bools] | None:
+        """Sets of nodes to try one after the other; None where every node will do."""
+        for policy in self.policies:
+            found = policy.where(self.world, job)
+            if found is not None:
+                return found
+        return None
+
+    # -- books -------------------------------------------------------------------------------------
+
+    def timeline(self, ignored: frozenset[str] = frozenset()) -> Timeline:
+        """The future as planned now, the promises of some jobs left out."""
+        found = self.timelines.get(ignored)
+        if found is None:
+            found = self.timelines[ignored] = Timeline(self.world, self.now, ignored)
+        return found
+
+    def book(self, job: Job, placement: Placement) -> None:
+        """Gives a job its place."""
+        self.statement.take(job, placement)
+        job.planned_until = planned_end(self.world, job, self.now)
+        if not self.timelines:
+            return
+        end = gap_end(self.world, job, self.now)
+        kept_own = job.id in self.world.promises
+        for ignored, timeline in list(self.timelines.items()):
+            if kept_own or not timeline.book(job, placement, end):
+                del self.timelines[ignored]
+
+    def promise(self, job: Job, promise: Promise | None, why: str = "") -> None:
+        """Promises a start, moves one (and says why), or drops it."""
+        world = self.world
+        if self._promises is None:
+            self._promises = dict(world.promises)
+        if promise is None:
+            world.promises.pop(job.id, None)
+        else:
+            world.promises[job.id] = promise
+        self.promised[job.id] = promise
+        self.timelines.clear()
+        if promise is not None and (job.promised_at is None or promise.at != job.promised_at):
+            job.promise = why
+            job.promised_at = promise.at
+
+    def refuse(self, lane: Lane, refusal: Refusal) -> None:
+        """Notes why the jobs of a lane do not start."""
+        before = lane.refusal
+        lane.refusal = refusal
+        if before is None or before.limit != refusal.limit:
+            self.told += [(job, refusal) for _, _, job in lane.entries]
+            lane.untold.clear()
+        elif lane.untold:
+            self.told += [(job, refusal) for job in lane.untold if job.waits]
+            lane.untold.clear()
+
+    def undo(self) -> None:
+        """Takes all of it back."""
+        self.statement.rollback()
+        if self._promises is not None:
+            self.world.promises.clear()
+            self.world.promises.update(self._promises)
+
 
 Action = Callable[[Session], None]
 
 
 def run(session: Session, actions: Sequence[Action] | None = None) -> Session:
     """Runs the actions in order; an error in one undoes the whole cycle."""
+    from .actions import default_actions
+
     try:
-        for action in actions if actions is not None else (allocate,):
+        for action in actions if actions is not None else default_actions():
             action(session)
     except BaseException:
-        session.statement.rollback()
+        session.undo()
         raise
     return session
-
-
-def allocate(session: Session) -> None:
-    """Places waiting jobs, the best ranked first, each whole or not at all."""
-    for job in _in_order(session):
-        refusal = try_place(session, job)
-        if refusal is None:
-            session.refusals.pop(job.id, None)
-            continue
-        session.refusals[job.id] = refusal
-        if refusal.limit != "queue cap" and not refusal.forever and session.bars(job):
-            session.barred = True
-            _tell_the_rest(session, job)
-            return
-
-
-def try_place(session: Session, job: Job) -> Refusal | None:
-    """Books a place for the job; the reason where there is none."""
-    world = session.world
-    demand = job.demand
-    refusal = session.refused(job, demand)
-    if refusal is not None and demand.least < demand.count:
-        demand = smallest(demand)
-        refusal = session.refused(job, demand)
-    if refusal is not None:
-        return refusal
-    known = world.misfits.get(demand)
-    if known is not None and known[0] == world.pool.grown:
-        return known[1]  # the pool has only shrunk since: no second try
-    found = place(world.pool, demand)
-    if found is not None:
-        session.statement.take(job, found)
-        return None
-    reason = misfit(world, demand)
-    world.misfits[demand] = world.pool.grown, reason
-    return reason
-
-
-def smallest(demand: Demand) -> Demand:
-    """An elastic gang at its least size."""
-    return replace(demand, groups=(replace(demand.groups[0], count=demand.least),))
-
-
-def _in_order(session: Session) -> Iterable[Job]:
-    """Waiting jobs by rank, ranks renewed as shares change.
-
-    Jobs of one queue, tenant and priority keep their order whatever is placed, so only the first of
-    each such lane is ranked.
-    """
-    lanes: dict[tuple[str, str, int], list[Job]] = {}
-    for job in session.pending():
-        lanes.setdefault((job.queue, job.tenant, job.priority), []).append(job)
-    for lane in lanes.values():
-        lane.sort(key=lambda job: (job.submitted_at, job.id), reverse=True)
-    # An entry is as good as new while nothing was booked since it was ranked.
-    heap = [(session.rank(lane[-1]), lane[-1].id, key, 0) for key, lane in lanes.items()]
-    heapq.heapify(heap)
-    while heap:
-        rank, _, key, ranked_at = heap[0]
-        lane = lanes[key]
-        booked = len(session.statement.entries)
-        if ranked_at != booked and (fresh := session.rank(lane[-1])) > rank:  # its share grew
-            heapq.heapreplace(heap, (fresh, lane[-1].id, key, booked))
-            continue
-        yield lane.pop()
-        if lane:
-            booked = len(session.statement.entries)
-            heapq.heapreplace(heap, (session.rank(lane[-1]), lane[-1].id, key, booked))
-        else:
-            heapq.heappop(heap)
-
-
-def _tell_the_rest(session: Session, first: Job) -> None:
-    behind = Refusal("order", "waits behind job {of}, which is due and must not be passed", of=first.id)
-    for job in session.pending():
-        if job.placement is None and job.id not in session.refusals:
-            session.refusals[job.id] = behind

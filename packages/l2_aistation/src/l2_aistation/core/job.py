@@ -33,7 +33,8 @@ class Job:
     """A job as the scheduler knows it.  `placement` is held exactly in the `HOLDING` states.
 
     Times are seconds since the epoch.  `ran_s` is what earlier attempts ran; `promised_at` the start
-    that was promised when the job was found to wait, and `promise` why it is not the first one.
+    that was promised when the job was found to wait, and `promise` why it is not the first one;
+    `planned_until` the end that was planned when it was placed.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Job:
     last_checkpoint_at: float | None = None
     promised_at: float | None = None
     promise: str = ""
+    planned_until: float | None = None
     watcher: Callable[[Job, str], None] | None = field(default=None, repr=False)
     """Told of every change of a decisive attribute while the job is in a world."""
 
@@ -140,7 +142,7 @@ class Jobs(dict[str, Job]):
         del self[name]
         return job
 
-    def update(self, others: Any = (), **more: Job) -> None:
+    def update(self, others: Any = (), /, **more: Job) -> None:
         """Takes others in."""
         for name, job in dict(others, **more).items():
             self[name] = job
@@ -150,7 +152,7 @@ class Jobs(dict[str, Job]):
         for name in list(self):
             del self[name]
 
-    def setdefault(self, name: str, job: Job | None = None) -> Job:  # type: ignore[override]
+    def setdefault(self, name: str, job: Job | None = None) -> Job:
         """The job of that name, taken in where there is none."""
         if name not in self:
             if job is None:

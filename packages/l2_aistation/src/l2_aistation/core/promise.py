@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .pool import Placement
+import numpy as np
+
+from .pool import Bits, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +22,9 @@ class Promise:
     until: float
     placement: Placement
     firm: bool = True
+
+    def by_node(self, nodes: int) -> Bits:
+        """The promised accelerators of each of so many nodes."""
+        taken = np.zeros(nodes, dtype=np.uint64)
+        np.bitwise_or.at(taken, self.placement.nodes, self.placement.bits)
+        return taken

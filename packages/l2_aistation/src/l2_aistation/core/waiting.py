@@ -60,7 +60,7 @@ class Lane:
 
     def drop(self, job: Job) -> None:
         """Takes a job out."""
-        place = bisect_left(self.entries, (job.submitted_at, job.id))  # type: ignore[type-var]
+        place = bisect_left(self.entries, (job.submitted_at, job.id))
         del self.entries[place]
 
 

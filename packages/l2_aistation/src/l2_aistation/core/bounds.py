@@ -1,0 +1,110 @@
+"""Promised starts: made when a job begins to wait, kept, and moved only for a reason that is told."""
+
+from __future__ import annotations
+
+from .claims import Claim
+from .cycle import Session
+from .job import NEVER, Job
+from .promise import Promise
+from .seat import smallest
+from .timeline import UNKNOWN_S, USUAL, Timeline
+from .world import World
+
+DUE = "bound"
+"""The action under which a job leaves because the place was promised to another by now."""
+
+
+def lasts(world: World, job: Job) -> float:
+    """Seconds that a waiting job is planned to hold its place."""
+    total = world.run_times.expected(job, USUAL, job.ran_s)
+    if total is None:
+        return UNKNOWN_S if job.preemptible else NEVER
+    return max(total - job.ran_s, 0.0)
+
+
+def make(session: Session, job: Job, why: str = "") -> Promise | None:
+    """Promises a start; None where no end of what runs is known."""
+    if job.id in session.world.promises:
+        session.promise(job, None)
+    span = lasts(session.world, job)
+    start = session.timeline().earliest(job, smallest(job.demand), span)
+    if start is None:
+        return None
+    promise = Promise(job.id, start.at, start.at + span, start.placement, start.firm)
+    if job.promised_at is not None and start.at > job.promised_at and not why:
+        why = "what runs now is planned to end later than before"
+    session.promise(job, promise, why)
+    return promise
+
+
+def renew(session: Session) -> None:
+    """Moves the promises that cannot be kept, each with its reason, where a booking may have broken one."""
+    if not session.stale:
+        return
+    session.stale = False
+    for _ in range(len(session.world.promises)):
+        broken = session.timeline().broken
+        if not broken:
+            return
+        job = session.world.jobs[broken[0].job]
+        make(session, job, why_broken(session.world, broken[0]))
+
+
+def why_broken(world: World, promise: Promise) -> str:
+    """Who or what stands in the way."""
+    pool = world.pool
+    gone = [pool.facts[node].id for node in promise.placement.nodes.tolist() if not pool.usable[node]]
+    if gone:
+        return f"node {gone[0]} of the promised place is out of service"
+    for job in sitting(world, promise):
+        if not job.preemptible:
+            return f"job {job.id} holds the promised place for longer and must not be evicted"
+        return f"job {job.id}, which has the higher right, took the promised place"
+    return "what is promised to others leaves no room"
+
+
+def sitting(world: World, promise: Promise) -> list[Job]:
+    """The jobs that hold a part of a promised place, in order of their ids."""
+    taken = promise.by_node(len(world.pool))
+    on_it = {int(node) for node in promise.placement.nodes}
+    found = []
+    for job in world.holding.values():
+        place = job.placement
+        if place is None:
+            continue
+        meets = bool((taken[place.nodes] & place.bits).any())
+        if meets or (not promise.placement.bits.any() and on_it & set(place.nodes.tolist())):
+            found.append(job)
+    return sorted(found, key=lambda item: item.id)
+
+
+def honour(session: Session) -> None:
+    """Clears the place of a promise that is due: whoever may be evicted has to leave it now."""
+    world, now = session.world, session.now
+    for promise in [item for item in world.promises.values() if item.at <= now]:
+        job = world.jobs[promise.job]
+        if not job.waits:
+            continue
+        victims = sitting(world, promise)
+        if not victims or any(not _may_leave(session, victim, job) for victim in victims):
+            continue
+        for victim in victims:
+            session.statement.evict(victim, job, DUE, now)
+        names = tuple(victim.id for victim in victims)
+        session.promise(job, None)
+        session.statement.claim(job, Claim(promise.placement, names, now, DUE))
+
+
+def _may_leave(session: Session, victim: Job, claimant: Job) -> bool:
+    world = session.world
+    return (
+        victim.preemptible
+        and victim.id not in world.leaving()
+        and world.may_evict(claimant.id, victim.id)
+        and not session.protects(victim, claimant)
+    )
+
+
+def timeline_of(world: World, now: float) -> Timeline:
+    """The future of a world outside of a cycle."""
+    return Timeline(world, now)
