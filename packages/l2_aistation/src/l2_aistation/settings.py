@@ -41,6 +41,12 @@ class Settings(LayerSettings):
     power_source: Literal["infra-os"] | None = Field(
         default=None, description="who is asked whether a silent node is off"
     )
+    slurm_arguments: list[str] = Field(
+        default_factory=list, description="more arguments for sbatch, such as --partition=NAME"
+    )
+    node_python: str | None = Field(
+        default=None, description="the nodes' interpreter with this package; None: this one's path"
+    )
     spec_limit_bytes: int = Field(default=1_000_000, ge=1000, description="largest accepted job-spec")
     master_ports: str = Field(default="29500-31499", description="ports for the rendezvous of attempts")
     log_tail_lines: int = Field(default=200, ge=10, description="lines of a rank's log kept with its exit")

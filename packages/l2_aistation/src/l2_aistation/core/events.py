@@ -26,6 +26,8 @@ class TaskLaunch:
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     accelerators: tuple[int, ...] = ()
+    cpu_milli: int = 0
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class StartTasks:
     """Start these ranks of an attempt on a node; a no-op where the attempt is known already.
 
     `checkpoint` is relative to the shared folder.  `hang_s` None: learn it from the job's steps.
+    `environment` is common to the node's ranks; a rank's own goes over it.  `peers` are the gang's
+    nodes in the order of the ranks: address and number of tasks.
     """
 
     job: str
@@ -44,6 +48,8 @@ class StartTasks:
     address: str = "127.0.0.1"
     checkpoint: str | None = None
     hang_s: float | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    peers: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ class WarmTasks:
     tasks: tuple[TaskLaunch, ...]
     address: str = "127.0.0.1"
     checkpoint: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    peers: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
