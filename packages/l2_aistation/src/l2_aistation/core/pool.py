@@ -163,9 +163,7 @@ class Pool:
         """The accelerators of any of some models on each node; of all models where none is named."""
         if not models:
             return self.all_bits
-        bits: Bits = self.bits_of(models[0])
-        for model in models[1:]:
-            np.bitwise_or(bits, self.bits_of(model), out=(bits := bits.copy()))
+        bits: Bits = np.bitwise_or.reduce([self.bits_of(model) for model in models])
         return bits
 
     def take(self, placement: Placement) -> None:
