@@ -262,11 +262,20 @@ def _milli(count: float) -> int:
 
 
 def held_by_model(slots: Iterable[Slot], node: Callable[[str], NodeFacts]) -> dict[str, float]:
-    """Accelerators by model that the slots of an attempt hold; parts of one count as parts."""
+    """Accelerators by model that the slots of an attempt hold.
+
+    A part of one counts as its share, or as its part of the memory where that is more.
+    """
     held: dict[str, int] = defaultdict(int)
     for slot in slots:
-        if slot.accelerators:
-            facts = node(slot.node)
-            for place in slot.accelerators:
-                held[facts.accelerators[place].model] += getattr(slot, "accelerator_milli", 0) or 1000
+        if not slot.accelerators:
+            continue
+        devices = node(slot.node).accelerators
+        if slot.accelerator_milli or slot.accelerator_bytes:
+            device = devices[slot.accelerators[0]]
+            memory = slot.accelerator_bytes / device.memory_bytes if device.memory_bytes else 0.0
+            held[device.model] += max(slot.accelerator_milli, round(memory * 1000))
+            continue
+        for place in slot.accelerators:
+            held[devices[place].model] += 1000
     return {model: milli / 1000 for model, milli in sorted(held.items())}

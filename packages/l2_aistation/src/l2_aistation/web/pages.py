@@ -35,7 +35,12 @@ BADGES = {
     "down": "bad",
     "cordoned": "warn",
 }
-COLOURS = 8
+WORDS = (
+    *("free", "busy", "spare", "cordoned", "down", "running", "starting", "resuming", "held", "stopping"),
+    *("another tenant", "Queue", "of", "CPU", "accelerators held", "cordon", "uncordon"),
+)
+"""Words that the map's script needs."""
+
 VERBS = {
     JobState.QUEUED: ("suspend", "cancel"),
     JobState.SUSPENDED: ("release", "cancel"),
@@ -53,29 +58,12 @@ def page(request: Request, template: str, **context: Any) -> HTMLResponse:
 
 
 @router.get("/", response_class=HTMLResponse)
-def pool_page(request: Request, who: Caller, service: Platform) -> HTMLResponse:
-    """The pool map (a thread's work: a thousand nodes take a while to draw)."""
-    return page(request, "pool.html", **_pool(who, service))
-
-
-@router.get("/fragments/pool", response_class=HTMLResponse)
-def pool_fragment(request: Request, who: Caller, service: Platform) -> HTMLResponse:
-    """The part of the pool map that changes."""
-    return page(request, "pool_map.html", **_pool(who, service))
-
-
-def _pool(who: Caller, service: Platform) -> dict[str, Any]:
-    pool = service.call(lambda platform: views.pool_view(platform, who))
-    queues = sorted({item["queue"] for node in pool["nodes"] for item in _holdings(node) if item["queue"]})
-    colours = {name: number % COLOURS for number, name in enumerate(queues)}
-    leaves: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for node in pool["nodes"]:
-        leaves.setdefault((node["spine"], node["leaf"]), []).append(node)
-    return {"pool": pool, "leaves": leaves, "colours": colours}
-
-
-def _holdings(node: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*node["accelerators"], *node["jobs"]]
+async def pool_page(request: Request, who: Caller, service: Platform) -> HTMLResponse:
+    """The pool map: an empty frame that the browser fills from `/live/pool`."""
+    t = translator(request)
+    return page(
+        request, "pool.html", cluster=service.platform.facts.name, words={word: t(word) for word in WORDS}
+    )
 
 
 @router.get("/jobs", response_class=HTMLResponse)
