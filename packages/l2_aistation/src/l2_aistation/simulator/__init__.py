@@ -10,8 +10,9 @@ other actions on the same world, placement and statement, so a comparison compar
 
 from __future__ import annotations
 
-from .engine import Costs, simulate
+from .engine import simulate
 from .jobs import QuotaChange, Trace, TraceJob
+from .lives import Costs
 from .policies import Scheme, names, scheme
 from .results import Result
 from .shapes import cluster

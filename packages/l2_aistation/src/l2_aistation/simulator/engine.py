@@ -9,18 +9,19 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from l2_aistation._kit.problems import BadInput
 from l2_aistation.core.cycle import run
 from l2_aistation.core.explain import impossible
 from l2_aistation.core.pool import NodeFacts, Pool
+from l2_aistation.core.statement import Booking, Eviction
 from l2_aistation.core.states import JobState
-from l2_aistation.core.world import Job, Queue, World
+from l2_aistation.core.world import Queue, World
 
 from .jobs import QuotaChange, Trace, TraceJob, demand_of
+from .lives import Costs, Life, SimulatedJob
 from .meter import Meter
 from .policies import Scheme
 from .results import Result, jain
@@ -30,40 +31,6 @@ FULL_CYCLE_EVERY_S = 600.0
 
 END, STOPPED, QUOTA = 0, 1, 2
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """What an eviction costs: work since the last checkpoint, and the time to stop and to start again."""
-
-    checkpoint_s: float = 1800.0
-    restart_s: float = 60.0
-    stop_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("checkpoint_s", "restart_s", "stop_s"):
-            if not 0 <= getattr(self, name) < 1e9 or (name == "checkpoint_s" and not self.checkpoint_s):
-                raise BadInput("is out of range", field=name, do="give seconds")
-
-
-@dataclass(slots=True)
-class Life:
-    """One job on its way; `saved_s` of its work is safe in a checkpoint."""
-
-    trace: TraceJob
-    job: Job
-    accelerators: int
-    saved_s: float = 0.0
-    began_s: float | None = None
-    overhead_s: float = 0.0
-    starts: int = 0
-    evictions: int = 0
-    lost_s: float = 0.0
-    stopping: bool = False
-
-    def worked(self, now: float) -> float:
-        """Seconds of work since it was started last."""
-        return 0.0 if self.began_s is None else max(now - self.began_s - self.overhead_s, 0.0)
 
 
 def simulate(
@@ -129,10 +96,7 @@ class Simulation:
 
     def remaining(self, name: str) -> float:
         """Seconds that a job will hold its place if it starts now: the oracle of schemes that have one."""
-        life = self.lives[name]
-        if life.began_s is not None:
-            return life.began_s + life.overhead_s + life.trace.duration_s - life.saved_s - self.now
-        return (self.costs.restart_s if life.starts else 0.0) + life.trace.duration_s - life.saved_s
+        return self.lives[name].remaining_s(self.now, self.costs.restart_s)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -162,7 +126,7 @@ class Simulation:
                 continue
             if kind == STOPPED:
                 self._requeue(life)
-            elif life.began_s is not None:
+            elif life.job.started_at is not None and not life.stopping:
                 self._end(life)
         jobs = self.trace.jobs
         while self.arrived < len(jobs) and jobs[self.arrived].submit_s <= self.now:
@@ -176,7 +140,7 @@ class Simulation:
         if impossible(self.world, demand) is not None:
             self.rejected += 1
             return
-        job = Job(
+        job = SimulatedJob(
             id=entry.id,
             tenant=entry.queue,
             queue=entry.queue,
@@ -186,6 +150,7 @@ class Simulation:
             time_s=entry.limit_s,
             name=entry.name,
             owner=entry.user,
+            checkpoint_s=self.costs.checkpoint_s,
         )
         self.lives[job.id] = Life(entry, job, demand.accelerators)
         self.world.jobs[job.id] = job
@@ -196,25 +161,25 @@ class Simulation:
     def _start(self, life: Life) -> None:
         job = life.job
         assert job.placement is not None
-        life.overhead_s = self.costs.restart_s if life.starts else 0.0
-        life.began_s = self.now
+        job.overhead_s = self.costs.restart_s if life.starts else 0.0
         life.starts += 1
         self.waiting -= 1
-        job.state = JobState.RUNNING
         job.started_at = self.now
+        job.state = JobState.RUNNING
         self.meter.take(job.id, job.placement, life.accelerators)
         self.scheme.started(job, self.now)
-        left = life.overhead_s + life.trace.duration_s - life.saved_s
-        self._at(self.now + left, END, job.id, life.starts)
+        self._at(self.now + job.overhead_s + life.left_s, END, job.id, life.starts)
 
     def _end(self, life: Life) -> None:
         job = life.job
+        assert job.started_at is not None
         self.meter.give(job.id, life.accelerators)
+        self.world.run_times.learn(job, job.ran_s + self.now - job.started_at)
         self.world.give(job)
         job.state = JobState.COMPLETED
         job.ended_at = self.now
         self.scheme.ended(job, self.now)
-        del self.world.jobs[job.id]
+        self.world.forget(job.id)
         del self.lives[job.id]
         self.useful_s += life.accelerators * life.trace.duration_s
         self.done.append((life.trace, self.now - life.trace.submit_s))
@@ -222,40 +187,42 @@ class Simulation:
         if self.progress is not None and len(self.done) % 1000 == 0:
             self.progress(len(self.done), len(self.trace.jobs))
 
-    def _evict(self, life: Life) -> None:
-        """The job stops: at once, or holding its place until `stop_s` are over."""
-        worked = life.worked(self.now)
-        kept = worked - worked % self.costs.checkpoint_s
+    def _stop(self, life: Life) -> None:
+        """The job is evicted: what it did since its last checkpoint is lost."""
+        job = life.job
+        if life.stopping or job.started_at is None:
+            return
+        held = self.now - job.started_at
+        kept = job.worked_s(self.now) - job.lost_work_s(self.now)
         life.saved_s += kept
-        life.evictions += 1
         self.evictions += 1
-        held = self.now - (life.began_s or self.now)
         self.lost_s += (held - kept) * life.accelerators
-        life.began_s = None
-        if life.job.placement is None:
+        if job.placement is None:  # gave its place back at once
             self._requeue(life)
             return
         life.stopping = True
-        life.job.state = JobState.STOPPING
-        life.job.target = JobState.QUEUED
-        self._at(self.now + self.costs.stop_s, STOPPED, life.job.id, life.starts)
+        job.target = JobState.QUEUED
+        job.state = JobState.STOPPING
+        self._at(self.now + self.costs.stop_s, STOPPED, job.id, life.starts)
 
     def _requeue(self, life: Life) -> None:
         job = life.job
+        assert job.started_at is not None
         self.meter.give(job.id, life.accelerators)
         if job.placement is not None:
             self.lost_s += self.costs.stop_s * life.accelerators
             self.world.give(job)
         life.stopping = False
-        job.state = JobState.QUEUED
-        job.target = None
+        job.ran_s += self.now - job.started_at
         job.started_at = None
+        job.target = None
+        job.state = JobState.QUEUED
         self.waiting += 1
         self.dirty = True
         self.scheme.queued(job)
 
     def _quota(self, change: QuotaChange) -> None:
-        self.world.queues[change.queue].guarantee_accelerators = change.accelerators
+        self.world.put_queue(replace(self.world.queues[change.queue], guarantee_accelerators=change.accelerators))
         self.dirty = True
 
     # -- decisions -------------------------------------------------------------------------------------
@@ -282,10 +249,10 @@ class Simulation:
             self.barred = session.barred
         for entry in session.statement.commit():
             life = self.lives[entry.job.id]
-            if entry.taken:
+            if isinstance(entry, Eviction) or (isinstance(entry, Booking) and not entry.taken):
+                self._stop(life)
+            elif isinstance(entry, Booking):
                 self._start(life)
-            else:
-                self._evict(life)
 
     # -- the account -----------------------------------------------------------------------------------
 

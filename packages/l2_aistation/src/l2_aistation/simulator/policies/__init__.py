@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 
 from l2_aistation._kit.problems import BadInput
 from l2_aistation.core.cycle import Action, Session
+from l2_aistation.core.policy import Policy
 from l2_aistation.core.world import Job, World
 
 GROUP = "l2_aistation.simulated_policies"
@@ -33,7 +34,7 @@ class Scheme:
     name = ""
     words = ""
     oracle = False
-    policies: Sequence[object] = ()
+    policies: Sequence[Policy] = ()
     actions: Sequence[Action] | None = None
 
     def open(self, world: World, remaining: Remaining) -> None:
@@ -52,7 +53,7 @@ class Scheme:
 
     def session(self, now: float, only: frozenset[str] | None) -> Session:
         """The session of one cycle; `only` as in `core.cycle.Session`."""
-        return Session(self.world, now, self.policies, only)  # type: ignore[arg-type]
+        return Session(self.world, now, self.policies, only, words=False)
 
     def wake(self, now: float) -> float | None:  # noqa: ARG002 (for those that need it)
         """When it wants a cycle though nothing happens; None: never."""

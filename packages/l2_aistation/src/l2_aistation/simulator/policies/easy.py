@@ -9,14 +9,14 @@ from itertools import islice
 
 import numpy as np
 
-from l2_aistation.core.cycle import Session, try_place
+from l2_aistation.core.cycle import Session
 from l2_aistation.core.demand import Demand
 from l2_aistation.core.placement import place
 from l2_aistation.core.pool import Pool
+from l2_aistation.core.seat import seat
 from l2_aistation.core.world import Job, World
 
 from . import Remaining, Scheme
-from .pools import copy_of, meet
 
 DEPTH = 200
 """So many waiting jobs are looked at in a cycle."""
@@ -50,7 +50,7 @@ class Easy(Scheme):
     def allocate(self, session: Session) -> None:
         """Starts jobs from the front, reserves for the first that does not fit, fills the gap behind it."""
         for job in list(islice(self.waiting.values(), DEPTH)):
-            if try_place(session, job) is not None:
+            if seat(session, job) is not None:
                 break
             del self.waiting[job.id]
             self.ends[job.id] = session.now + self.remaining(job.id)
@@ -63,7 +63,7 @@ class Easy(Scheme):
 
     def _reserve(self, world: World, demand: Demand) -> None:
         """When the head can start, and what is then left beside it."""
-        future = copy_of(world.pool)
+        future = world.pool.copy()
         need = demand.groups[0].accelerators
         running = [(end, name) for name, end in self.ends.items()]
         heapq.heapify(running)
@@ -89,7 +89,7 @@ class Easy(Scheme):
                 continue
             over = session.now + self.remaining(job.id)
             if over <= self.shadow_s:
-                if try_place(session, job) is not None:
+                if seat(session, job) is not None:
                     full.add(demand)
                     continue
             elif demand in beside or not self._beside(session, job):
@@ -101,9 +101,11 @@ class Easy(Scheme):
     def _beside(self, session: Session, job: Job) -> bool:
         """Starts a job that outlasts the reservation on what the head leaves over."""
         assert self.shadow is not None
-        found = place(meet(session.world.pool, self.shadow), job.demand)
+        both = session.world.pool.copy()
+        both.meet(self.shadow)
+        found = place(both, job.demand)
         if found is None:
             return False
-        session.statement.take(job, found)
+        session.book(job, found)
         self.shadow.take(found)
         return True

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from l2_aistation.core.cycle import Session, try_place
+from l2_aistation.core.cycle import Session
+from l2_aistation.core.seat import seat
 from l2_aistation.core.world import Job, World
 
 from . import Remaining, Scheme
@@ -28,5 +29,5 @@ class Fifo(Scheme):
 
     def allocate(self, session: Session) -> None:
         """Starts jobs from the front until one does not fit."""
-        while self.waiting and try_place(session, self.waiting[0]) is None:
+        while self.waiting and seat(session, self.waiting[0]) is None:
             self.waiting.popleft()

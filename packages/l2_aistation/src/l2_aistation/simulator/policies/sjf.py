@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 
-from l2_aistation.core.cycle import Session, try_place
+from l2_aistation.core.cycle import Session
 from l2_aistation.core.demand import Demand
+from l2_aistation.core.seat import seat
 from l2_aistation.core.world import Job, World
 
 from . import Remaining, Scheme
@@ -36,7 +37,7 @@ class ShortestFirst(Scheme):
         while firsts:
             entry, demand = firsts[0]
             lane = self.lanes[demand]
-            if try_place(session, entry[3]) is not None:
+            if seat(session, entry[3]) is not None:
                 heapq.heappop(firsts)
                 continue
             heapq.heappop(lane)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from l2_aistation.core.cycle import Session, try_place
+from l2_aistation.core.cycle import Session
 from l2_aistation.core.demand import Demand
+from l2_aistation.core.seat import seat
 from l2_aistation.core.world import Job, World
 
 from . import Remaining, Scheme
@@ -74,7 +75,7 @@ class Tiresias(Scheme):
             for job in list(lane.values()):
                 if job.demand in hopeless:
                     continue
-                if try_place(session, job) is None or self._make_room(session, job, step, victims):
+                if seat(session, job) is None or self._make_room(session, job, step, victims):
                     del lane[job.id]
                 else:
                     hopeless.add(job.demand)
@@ -93,7 +94,7 @@ class Tiresias(Scheme):
                 continue
             session.statement.give(other)
             gone.append(other)
-            if try_place(session, job) is None:
+            if seat(session, job) is None:
                 self._note(gone, session.now)
                 return True
         session.statement.rollback(mark)
