@@ -68,6 +68,8 @@ class World:
     """The jobs that hold nodes."""
     by_leaf: dict[str, dict[str, Job]] = field(init=False, default_factory=dict)
     """The same by the queue that they are in."""
+    ruled: dict[str, Job] = field(init=False, default_factory=dict)
+    """Those of them that keep apart from others."""
     amounts: dict[str, Amount] = field(init=False, default_factory=dict)
     """What each of them holds."""
     bookings: int = field(init=False, default=0)
@@ -271,11 +273,14 @@ class World:
     def _enter(self, job: Job) -> None:
         self.holding[job.id] = job
         self.by_leaf.setdefault(job.queue, {})[job.id] = job
+        if job.demand.rules is not None and job.demand.rules.apart:
+            self.ruled[job.id] = job
 
     def _leave(self, job: Job) -> None:
         del self.holding[job.id]
         del self.by_leaf[job.queue][job.id]
         self.amounts.pop(job.id, None)
+        self.ruled.pop(job.id, None)
 
     def rebuilt(self) -> World:
         """The same world made anew from its facts: the yardstick of the running one."""

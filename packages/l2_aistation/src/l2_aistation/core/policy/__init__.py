@@ -132,6 +132,7 @@ def says(policy: Policy, question: str) -> bool:
 def default_policies() -> tuple[Policy, ...]:
     """The shipped order: queues by guarantee and share, priority, fair tenants, first come."""
     from .bounded import BoundedStart
+    from .cached_data import CachedData
     from .consent import Consent
     from .fairness import HierarchicalFairness, TenantFairness
     from .lost_work import LostWork
@@ -140,6 +141,7 @@ def default_policies() -> tuple[Policy, ...]:
     from .moves import Moves
     from .order import FirstCome, Priority
     from .quota import QueueQuota
+    from .relations import Relations
     from .users import UserLimits
 
     return (
@@ -150,6 +152,8 @@ def default_policies() -> tuple[Policy, ...]:
         QueueQuota(),
         ModelCaps(),
         UserLimits(),
+        Relations(),
+        CachedData(),
         Consent(),
         MinimumRun(),
         Moves(),
