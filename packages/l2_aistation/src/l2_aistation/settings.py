@@ -47,6 +47,9 @@ class Settings(LayerSettings):
     node_python: str | None = Field(
         default=None, description="the nodes' interpreter with this package; None: this one's path"
     )
+    accelerator_reserve_bytes: dict[str, int] = Field(
+        default_factory=dict, description="by model: memory of each accelerator that no part may have"
+    )
     spec_limit_bytes: int = Field(default=1_000_000, ge=1000, description="largest accepted job-spec")
     master_ports: str = Field(default="29500-31499", description="ports for the rendezvous of attempts")
     log_tail_lines: int = Field(default=200, ge=10, description="lines of a rank's log kept with its exit")

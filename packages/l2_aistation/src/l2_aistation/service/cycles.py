@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from l2_aistation.core.bounds import next_wake
 from l2_aistation.core.cycle import Session, run
 from l2_aistation.core.policy import Policy
-from l2_aistation.core.states import JobEvent, JobState
 from l2_aistation.core.statement import Booking, ClaimEnded, ClaimMade, Entry, Eviction
+from l2_aistation.core.states import JobEvent, JobState
 from l2_aistation.store.rows import slots_text
 
 from .jobs import stop
@@ -29,12 +30,14 @@ class Cycles:
         self.grown = -1
         self.barred = False
         self.cpu_s = 0.0
-        self.promised: dict[str, float | None] = {}
+        self.wake_at: float | None = None
 
     @property
     def due(self) -> bool:
-        """Whether something became free since the last full cycle."""
-        return self.platform.dirty or self.platform.world.pool.grown != self.grown
+        """Whether something became free since the last full cycle, or a time has come."""
+        if self.platform.dirty or self.platform.world.pool.grown != self.grown:
+            return True
+        return self.wake_at is not None and self.platform.clock() >= self.wake_at
 
     def run_if_due(self) -> None:
         """The cycle that this pass needs, if any."""
@@ -44,15 +47,21 @@ class Cycles:
             self.last_full = now
             self.barred = self._run(None).barred
             self.grown = platform.world.pool.grown
+            self.wake_at = next_wake(platform.world, now)
         elif platform.fresh and not self.barred:
             self._run(frozenset(platform.fresh))
         platform.fresh.clear()
         platform.dirty = False
 
+    def wait_s(self, most: float) -> float:
+        """How long the loop may sleep."""
+        if self.due or self.platform.outbox:
+            return 0.0
+        return most if self.wake_at is None else min(most, max(self.wake_at - self.platform.clock(), 0.001))
+
     def forget(self) -> None:
         """After a reload: the next pass runs a full cycle."""
         self.grown = -1
-        self.promised.clear()
 
     def _run(self, only: frozenset[str] | None) -> Session:
         platform = self.platform
@@ -60,13 +69,10 @@ class Cycles:
         session = run(Session(platform.world, platform.clock(), self.policies, only))
         for entry in session.statement.commit():
             self._carry_out(entry)
-        for name, refusal in session.refusals.items():
-            before = platform.refusals.get(name)
-            platform.refusals[name] = refusal
-            if before is None or before.limit != refusal.limit:
-                job = platform.world.jobs[name]
+        for job, refusal in session.told:
+            if job.waits:
                 platform.note("refused", job, limit=refusal.limit, why=refusal.words())
-        self._note_promises()
+        self._note_promises(session)
         self.cpu_s = time.thread_time() - began
         return session
 
@@ -88,7 +94,6 @@ class Cycles:
         attempt = platform.begin(job, slots)
         platform.move(job, JobEvent.PLACE if attempt.number == 1 else JobEvent.RESUME)
         platform.outbox.extend(start_commands(platform, job, attempt))
-        platform.refusals.pop(job.id, None)
 
     def _evict(self, entry: Eviction) -> None:
         """Asks a job to leave: it goes back to its queue when its ranks have stopped.
@@ -118,16 +123,17 @@ class Cycles:
         platform, job, claim = self.platform, entry.job, entry.claim
         slots = platform.world.pool.slots(claim.placement, job.demand.tasks)
         platform.batch.claim(job.id, claim.action, slots_text(slots), claim.victims, claim.since)
-        platform.refusals.pop(job.id, None)
         platform.note("claim", job, change="made", action=claim.action, waits_for=len(claim.victims))
 
-    def _note_promises(self) -> None:
+    def _note_promises(self, session: Session) -> None:
         """Writes down the starts that were promised, or moved, in this cycle."""
         platform = self.platform
-        for name in platform.world.promises:
-            job = platform.world.jobs[name]
-            if self.promised.get(name) != job.promised_at:
-                self.promised[name] = job.promised_at
-                platform.batch.touch(job)
-        for name in [name for name in self.promised if name not in platform.world.promises]:
-            del self.promised[name]
+        for name, promise in session.promised.items():
+            job = platform.world.jobs.get(name)
+            if job is None:
+                continue
+            platform.batch.touch(job)
+            if promise is not None and job.waits:
+                platform.note(
+                    "promise", job, start_by=round(promise.at, 3), firm=promise.firm, why=job.promise
+                )

@@ -27,7 +27,7 @@ from l2_aistation.ports import ClusterSource, Engine, PowerSource
 from l2_aistation.settings import Settings
 from l2_aistation.store import Batch, Store
 
-from . import healing
+from . import healing, windows
 from .cycles import Cycles
 from .engines import Engines, make_engine
 from .metering import CapacityLog
@@ -181,7 +181,7 @@ class Service:
         self._refuse(Unavailable("the scheduler is stopping", do="try again"))
 
     def _arrived(self, wait_s: float) -> list[Item]:
-        wait = 0.0 if self.platform.outbox or self.cycles.due else wait_s
+        wait = self.cycles.wait_s(wait_s)
         try:
             first = self.inbox.get(timeout=wait) if wait else self.inbox.get_nowait()
         except queue.Empty:
@@ -233,6 +233,7 @@ class Service:
         if not 0 <= now - self.last_deadlines < DEADLINES_EVERY_S:
             self.last_deadlines = now
             healing.watch_deadlines(self.platform, now)
+            windows.forget_old(self.platform, now)
         self.recovery.advance()
 
     def _commit(self) -> bool:

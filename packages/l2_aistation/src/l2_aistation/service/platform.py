@@ -18,7 +18,6 @@ from l2_aistation.core.demand import demand_of
 from l2_aistation.core.events import Command
 from l2_aistation.core.metering import held_by_model
 from l2_aistation.core.pool import ClusterFacts, NodeFacts, Pool, Slot
-from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.states import (
     FINAL,
     AttemptEvent,
@@ -79,7 +78,6 @@ class Platform:
     world: World = field(init=False)
     facts: ClusterFacts = field(init=False)
     attempts: dict[str, Attempt] = field(default_factory=dict)
-    refusals: dict[str, Refusal] = field(default_factory=dict)
     cordons: dict[str, str] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
     boots: dict[str, str] = field(default_factory=dict)
@@ -100,7 +98,6 @@ class Platform:
         self.batch, self.outbox, self.dirty = Batch(), [], True
         self.fresh.clear()
         self.warm.clear()
-        self.refusals.clear()
         self.next_port = int(self.clock())  # not the ports that were used just before a restart
         self.facts = self.store.cluster() or self.source.cluster()
         self.cordons = self.store.cordons()
@@ -116,7 +113,7 @@ class Platform:
         self._load_policy()
 
     def _pool(self, facts: ClusterFacts) -> Pool:
-        pool = Pool(facts.nodes)
+        pool = Pool(facts.nodes, self.settings.accelerator_reserve_bytes, facts.weak_leaves)
         for node in facts.nodes:
             pool.set_up(node.id, value=node.id in self.seen)
             pool.set_cordoned(node.id, value=node.id in self.cordons)
@@ -185,11 +182,16 @@ class Platform:
 
     def replace_pool(self, facts: ClusterFacts) -> None:
         """Takes another cluster in; what is held stays held, on the nodes of the same name."""
-        held = [(job, self.world.give(job)) for job in list(self.world.holders())]
-        slots = {job.id: self.world.pool.slots(placement, job.demand.tasks) for job, placement in held}
-        jobs, queues = self.world.jobs, self.world.queues
+        before = self.world
+        for name in list(before.claims):
+            before.release(before.jobs[name])
+            self.batch.unclaim(name)
+        held = [(job, before.give(job)) for job in list(before.holders())]
+        slots = {job.id: before.pool.slots(placement, job.demand.tasks) for job, placement in held}
         self.facts = facts
-        self.world = World(self._pool(facts), queues, jobs)
+        self.world = World(self._pool(facts), before.queues, before.jobs)
+        for name in ("windows", "run_times", "ended", "evicted", "decay", "journal"):
+            setattr(self.world, name, getattr(before, name))
         for job, _ in held:
             self.world.take(job, self.world.pool.placement(slots[job.id], job.demand.tasks))
         self.dirty = True
@@ -224,7 +226,6 @@ class Platform:
             if job.cause in LESSONS:
                 self.world.run_times.learn(job, job.ran_s)
             self.world.forget(job.id)
-            self.refusals.pop(job.id, None)
             self.specs.pop(job.id, None)
         elif to is JobState.QUEUED:
             self.fresh.add(job.id)

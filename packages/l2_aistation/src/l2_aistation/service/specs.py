@@ -14,6 +14,8 @@ from l2_aistation.core.demand import Demand, demand_of
 from l2_aistation.documents import JobSpec
 from l2_aistation.store.rows import dump
 
+from .times import seconds_of
+
 MOST_IN_ARRAY = 10_000
 MOST_ARRAY_BYTES = 64_000_000
 MOST_LABELS = 64
@@ -64,7 +66,7 @@ def fields_of(spec: JobSpec) -> dict[str, Any]:
         "expected_s": spec.limits.expected_s,
         "labels": spec.labels,
         "preemptible": spec.preemptible,
-        "not_before": None if spec.not_before is None else spec.not_before.timestamp(),
+        "not_before": None if spec.not_before is None else seconds_of(spec.not_before),
         "depends_on": tuple((item.job, item.condition) for item in spec.depends_on),
         "reservation": spec.reservation,
         "most_running": None if spec.array is None else spec.array.most_running,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from l2_aistation._kit.documents import Producer, Reference
 from l2_aistation._kit.problems import NotFound
 from l2_aistation._kit.tokens import Principal
+from l2_aistation.core.actions.allocate import wants_room
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.explain import Explanation, explain, misfit
 from l2_aistation.core.pool import bit_places
@@ -28,20 +28,10 @@ from l2_aistation.documents import (
 
 from .loop import Service
 from .platform import Platform
+from .times import moment, time_of
 
 OTHER = "another tenant"
 CLUSTER_REPORT = "ogai.cluster-report/v1"
-
-
-def moment(seconds: float | None) -> str | None:
-    """RFC 3339 of seconds since the epoch."""
-    return (
-        None if seconds is None else _time(seconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def job_view(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,12 +128,12 @@ def record(service: Service, who: Principal, name: str) -> JobRecord:
         queue=row["queue"],
         spec=spec,
         state=row["state"],
-        submitted_at=_time(row["submitted_at"]),
-        ended_at=None if row["ended_at"] is None else _time(row["ended_at"]),
+        submitted_at=time_of(row["submitted_at"]),
+        ended_at=None if row["ended_at"] is None else time_of(row["ended_at"]),
         attempts=[_attempt_record(item, leaf) for item in attempts],
         faults=[
             FaultRecord(
-                at=_time(fault["at"]),
+                at=time_of(fault["at"]),
                 label=fault["label"],
                 category=fault["category"],
                 node=fault["node"],
@@ -155,7 +145,7 @@ def record(service: Service, who: Principal, name: str) -> JobRecord:
             for fault in service.store.faults(name)
         ],
         steps=[
-            StepSample(step=step["step"], at=_time(step["at"]), loss=step["loss"])
+            StepSample(step=step["step"], at=time_of(step["at"]), loss=step["loss"])
             for step in service.store.steps(name)
         ],
         utilisation=_utilisation(attempts, row),
@@ -175,8 +165,8 @@ def _attempt_record(attempt: Attempt, leaf: Mapping[str, str]) -> AttemptRecord:
             )
             for slot in attempt.slots
         ],
-        started_at=_time(attempt.started_at or attempt.created_at),
-        ended_at=None if attempt.ended_at is None else _time(attempt.ended_at),
+        started_at=time_of(attempt.started_at or attempt.created_at),
+        ended_at=None if attempt.ended_at is None else time_of(attempt.ended_at),
         cause=attempt.cause,
         first_step=attempt.first_step,
         last_step=attempt.last_step,
@@ -212,11 +202,17 @@ def explain_job(platform: Platform, who: Principal, name: str) -> dict[str, Any]
         why = (attempt.why if attempt else "") or job.why
         words = f"the job is {job.state}" + (f": {why}" if why else "")
         return {"job": name, "state": str(job.state), "words": words, "limit": None}
-    refusal = platform.refusals.get(name)
-    if refusal is not None and refusal.limit not in ("queue cap", "order"):
+    refusal = platform.world.waiting.refusal(name)
+    if refusal is not None and wants_room(refusal):
         refusal = misfit(platform.world, job.demand)  # the amounts of this moment
     answer = explain(platform.world, job, refusal, platform.clock())
-    return _explanation(who, job, answer)
+    promise = platform.world.promises.get(name)
+    times = {
+        "promised_at": moment(job.promised_at),
+        "estimated_at": None if promise is None else moment(promise.at),
+        "promise": job.promise,
+    }
+    return {**_explanation(who, job, answer), **times}
 
 
 def _explanation(who: Principal, job: Job, answer: Explanation) -> dict[str, Any]:
@@ -332,25 +328,26 @@ def _sums(platform: Platform) -> dict[str, Any]:
 
 def queues_view(platform: Platform, who: Principal) -> list[dict[str, Any]]:
     """Queues with what they use; counts of jobs are the caller's own.  Runs in the loop."""
+    world = platform.world
     jobs: dict[str, dict[str, int]] = {}
-    for job in platform.world.jobs.values():
+    for job in world.jobs.values():
         if who.may_see(job.tenant):
             counts = jobs.setdefault(job.queue, {"waiting": 0, "active": 0})
             counts["active" if job.placement is not None else "waiting"] += 1
     rows = []
-    for queue in sorted(platform.world.queues.values(), key=lambda item: item.name):
-        used = platform.world.by_queue.get(queue.name, Amount())
+    for queue in sorted(world.queues.values(), key=lambda item: item.name):
+        used = world.by_queue.get(queue.name, Amount())
+        record = queue.as_record()
         rows.append(
             {
-                "name": queue.name,
-                "weight": queue.weight,
-                "guarantee_accelerators": queue.guarantee_accelerators,
-                "guarantee_cpu_cores": queue.guarantee_cpu_cores,
-                "cap_accelerators": queue.cap_accelerators,
-                "cap_cpu_cores": queue.cap_cpu_cores,
+                "name": record.pop("name"),
+                **record,
                 "used_accelerators": used.accelerators,
                 "used_cpu_cores": used.cpu_milli / 1000,
-                "share": used.dominant_share(platform.world.totals),
+                "used_models": {model: milli / 1000 for model, milli in used.models.items()},
+                "borrowed_accelerators": max(used.accelerators - queue.guarantee_accelerators, 0),
+                "share": used.dominant_share(world.totals, queue.unlimited),
+                "usage": world.usage_share(queue.name),
                 **jobs.get(queue.name, {"waiting": 0, "active": 0}),
             }
         )

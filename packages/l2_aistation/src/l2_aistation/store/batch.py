@@ -27,7 +27,7 @@ class Batch:
         self.attempts: dict[tuple[str, int], Attempt] = {}
         self.steps: list[dict[str, Any]] = []
         self.faults: list[dict[str, Any]] = []
-        self.queues: dict[str, Queue] = {}
+        self.queues: dict[str, Queue | None] = {}
         self.nodes: dict[str, tuple[bool, str]] = {}
         self.cluster: tuple[ClusterFacts, float] | None = None
         self.capacity: list[dict[str, Any]] = []
@@ -144,8 +144,8 @@ def write(connection: Connection, batch: Batch) -> None:
     """Writes a batch inside a transaction; `Conflict` where somebody else changed a row."""
     if batch.cluster is not None:
         _write_cluster(connection, *batch.cluster)
-    for queue in batch.queues.values():
-        _write_queue(connection, queue)
+    for name, queue in batch.queues.items():
+        _write_queue(connection, name, queue)
     for node, (cordoned, reason) in batch.nodes.items():
         _write_node(connection, node, cordoned, reason)
     insert_rows(connection, tables.jobs, [new_job_row(*entry) for entry in batch.new_jobs.values()])
@@ -213,11 +213,12 @@ def _write_cluster(connection: Connection, facts: ClusterFacts, at: float) -> No
         connection.execute(insert(tables.cluster).values(id=1, version=1, **row))
 
 
-def _write_queue(connection: Connection, queue: Queue) -> None:
+def _write_queue(connection: Connection, name: str, queue: Queue | None) -> None:
+    if queue is None:
+        connection.execute(delete(tables.queues).where(tables.queues.c.name == name))
+        return
     row = queue_row(queue)
-    changed = connection.execute(
-        update(tables.queues).where(tables.queues.c.name == queue.name).values(**row)
-    )
+    changed = connection.execute(update(tables.queues).where(tables.queues.c.name == name).values(**row))
     if not changed.rowcount:
         connection.execute(insert(tables.queues).values(**row))
 

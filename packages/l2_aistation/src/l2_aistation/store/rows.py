@@ -182,18 +182,15 @@ PLAIN_COLUMNS = (
 
 def queue_row(queue: Queue) -> dict[str, Any]:
     """All columns of a queue."""
-    record = queue.as_record() if hasattr(queue, "as_record") else asdict(queue)
+    record = queue.as_record()
     row = {name: record.pop(name) for name in PLAIN_COLUMNS}
     return {**row, "parent": record.pop("parent", None), "policy": dump(record)}
 
 
 def queue_of(row: Mapping[str, Any]) -> Queue:
     """A queue from its row."""
-    if not hasattr(Queue, "from_record"):
-        return Queue(**{name: row[name] for name in PLAIN_COLUMNS})
     plain = {name: row[name] for name in (*PLAIN_COLUMNS, "parent")}
-    record: Queue = Queue.from_record({**plain, **json.loads(row["policy"])})
-    return record
+    return Queue.from_record({**plain, **json.loads(row["policy"])})
 
 
 def facts_text(facts: ClusterFacts) -> str:

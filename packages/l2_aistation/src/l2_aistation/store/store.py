@@ -22,6 +22,7 @@ from l2_aistation.core.world import Queue
 
 from . import tables
 from .batch import Batch, write
+from .checkpoint import Checkpointer
 from .rows import attempt_of, facts_of, queue_of
 
 Row = Mapping[str, Any]
@@ -34,6 +35,7 @@ class Store:
 
     def __init__(self, url: str) -> None:
         self.engine = open_database(url, package="l2_aistation", prefix="l2")
+        self.checkpointer = Checkpointer(self.engine)
         self.readers = _read_engine(self.engine)
         self.claimed: Any = None
 
@@ -72,6 +74,7 @@ class Store:
 
     def close(self) -> None:
         """Closes the connections."""
+        self.checkpointer.close()
         if self.claimed is not None:
             self.claimed.close()
         self.engine.dispose()

@@ -11,9 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from l2_aistation.adapters.l1_podsys import SCHEMA, ClusterReportSource
 from l2_aistation.core.states import JobState
-from l2_aistation.core.world import Queue
 from l2_aistation.documents import JobSpec
-from l2_aistation.service import jobs, logs, nodes, views
+from l2_aistation.service import jobs, logs, nodes, times, views
 
 from .common import Caller, Operator, Platform, json_body
 from .hot import BULK_LIMIT_BYTES, KEY_LENGTH
@@ -31,18 +30,6 @@ def _document(schema: str, *, several: bool = False) -> dict[str, Any]:
     if several:
         described = {"type": "object", "properties": {"jobs": {"type": "array", "items": described}}}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": described}}}}
-
-
-class QueueLimits(BaseModel):
-    """A queue's limits."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    guarantee_accelerators: int = Field(default=0, ge=0, le=10**9)
-    guarantee_cpu_cores: float = Field(default=0, ge=0, le=10**9)
-    cap_accelerators: int | None = Field(default=None, ge=0, le=10**9)
-    cap_cpu_cores: float | None = Field(default=None, ge=0, le=10**9)
-    weight: float = Field(default=1, gt=0, le=10**6)
 
 
 class CordonReason(BaseModel):
@@ -113,7 +100,7 @@ def job_steps(
 ) -> list[dict[str, Any]]:
     """The steps that a job reported."""
     views.job_row(service, who, job)
-    return [{**row, "at": views.moment(row["at"])} for row in service.store.steps(job, after)]
+    return [{**row, "at": times.moment(row["at"])} for row in service.store.steps(job, after)]
 
 
 @router.get("/jobs/{job}/log")
@@ -122,7 +109,7 @@ def job_log(
 ) -> list[dict[str, Any]]:
     """What happened to a job, in order: submissions, placements, states, faults, decisions."""
     views.job_row(service, who, job)
-    return [{**row, "at": views.moment(row["at"])} for row in service.store.log(job=job, after=after)]
+    return [{**row, "at": times.moment(row["at"])} for row in service.store.log(job=job, after=after)]
 
 
 @router.get("/jobs/{job}/logs", response_class=PlainTextResponse)
@@ -177,23 +164,10 @@ async def uncordon(node: str, who: Operator, service: Platform) -> dict[str, Any
     return await service.acall(lambda platform: nodes.uncordon(platform, who, node))
 
 
-@router.get("/queues")
-async def show_queues(who: Caller, service: Platform) -> list[dict[str, Any]]:
-    """Queues with their limits and use."""
-    return await service.acall(lambda platform: views.queues_view(platform, who))
-
-
-@router.put("/queues/{name}")
-async def put_queue(name: str, body: QueueLimits, who: Operator, service: Platform) -> dict[str, Any]:
-    """Adds a queue or changes it."""
-    queue = Queue(name, **body.model_dump())
-    return await service.acall(lambda platform: nodes.put_queue(platform, who, queue))
-
-
 @router.get("/faults")
 def show_faults(who: Caller, service: Platform) -> list[dict[str, Any]]:
     """The newest faults."""
-    return [{**row, "at": views.moment(row["at"])} for row in service.store.recent_faults(who.scope())]
+    return [{**row, "at": times.moment(row["at"])} for row in service.store.recent_faults(who.scope())]
 
 
 @router.get("/log")
@@ -201,4 +175,4 @@ def show_log(
     _who: Operator, service: Platform, after: Annotated[int, Query(ge=0, le=2**62)] = 0
 ) -> list[dict[str, Any]]:
     """The decision log, for operators."""
-    return [{**row, "at": views.moment(row["at"])} for row in service.store.log(after=after)]
+    return [{**row, "at": times.moment(row["at"])} for row in service.store.log(after=after)]

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
 
 from l2_aistation.core.states import FINAL
-from l2_aistation.service import Service, views
+from l2_aistation.service import Service, times, views
 
 from .common import Caller, Platform
 
@@ -94,14 +94,14 @@ def _news(service: Service, job: str, position: tuple[int, int]) -> tuple[list[s
     for at, kind, item in merged:
         if kind == 0:
             log_seq = max(log_seq, int(item["seq"]))
-            data = {"job": job, "attempt": item["attempt"], "at": views.moment(at), **item["body"]}
+            data = {"job": job, "attempt": item["attempt"], "at": times.moment(at), **item["body"]}
             frames.append(frame((log_seq, step_id), item["kind"], data))
         else:
             step_id = max(step_id, int(item["id"]))
             data = {
                 "job": job,
                 "attempt": item["attempt"],
-                "at": views.moment(at),
+                "at": times.moment(at),
                 "step": item["step"],
                 "loss": item["loss"],
             }
@@ -121,7 +121,7 @@ async def _all_events(service: Service, tenant: str | None, seq: int) -> AsyncIt
                 data = {
                     "job": entry["job"],
                     "attempt": entry["attempt"],
-                    "at": views.moment(entry["at"]),
+                    "at": times.moment(entry["at"]),
                     **entry["body"],
                 }
                 yield frame((seq, 0), entry["kind"], data)
