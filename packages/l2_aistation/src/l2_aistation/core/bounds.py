@@ -7,7 +7,7 @@ from .cycle import Session
 from .job import NEVER, Job
 from .promise import Promise
 from .seat import smallest
-from .timeline import UNKNOWN_S, USUAL, Timeline
+from .timeline import UNKNOWN_S, USUAL
 from .world import World
 
 DUE = "bound"
@@ -105,6 +105,9 @@ def _may_leave(session: Session, victim: Job, claimant: Job) -> bool:
     )
 
 
-def timeline_of(world: World, now: float) -> Timeline:
-    """The future of a world outside of a cycle."""
-    return Timeline(world, now)
+def next_wake(world: World, now: float) -> float | None:
+    """When a cycle is due though nothing happens: a promise, an edge of a window, a time of day."""
+    moments = [promise.at for promise in world.promises.values()]
+    moments += [edge for window in world.windows.values() for edge in (window.start, window.until)]
+    moments += [job.not_before for job in world.waiting.timed() if job.not_before is not None]
+    return min((moment for moment in moments if moment > now), default=None)

@@ -74,6 +74,7 @@ class Session:
     _promises: dict[str, Promise] | None = None
 
     def __post_init__(self) -> None:
+        self.world.advance(self.now)
         self.statement = Statement(self.world)
         self.refusals = Refusals(self.world)
 
@@ -139,12 +140,16 @@ class Session:
         return any(policy.protects(self.world, victim, claimant, self.now) for policy in self.policies)
 
     def places(self, job: Job) -> Sequence[Bools] | None:
-        """Sets of nodes to try one after the other; None where every node will do."""
+        """Sets of nodes to try one after the other; None where every node will do.
+
+        Where several policies have their say, sets are met in the order of the policies.
+        """
+        chosen: list[Bools] | None = None
         for policy in self.policies:
             found = policy.where(self.world, job)
             if found is not None:
-                return found
-        return None
+                chosen = list(found) if chosen is None else [mine & its for mine in chosen for its in found]
+        return chosen
 
     # -- books -------------------------------------------------------------------------------------
 

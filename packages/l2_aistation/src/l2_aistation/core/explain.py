@@ -8,7 +8,7 @@ import numpy as np
 
 from .demand import Demand, TaskDemand
 from .placement import Room, capacity, domains, place
-from .pool import Ints, Pool
+from .pool import Bools, Ints, Pool
 from .refusal import Refusal
 from .world import Job, World, amount_of
 
@@ -36,14 +36,16 @@ class Explanation:
     position: int | None = None
 
 
-def misfit(world: World, demand: Demand) -> Refusal:
-    """Why a demand has no place now, for a demand that `place` refused."""
+def misfit(world: World, demand: Demand, usable: Bools | None = None) -> Refusal:
+    """Why a demand has no place now on the nodes that it may use, for one that `place` refused."""
     pool = world.pool
     never = impossible(world, demand)
     if never is not None:
         return never
-    room = Room(pool.free_bits, pool.cpu_free, pool.memory_free, pool.usable)
+    room = Room.of(pool, usable)
     if not room.usable.any():
+        if pool.usable.any():
+            return Refusal("placement rules", "no node is left by its rules of placement")
         return Refusal(
             "nodes",
             "no node is ready: {of}",
@@ -68,7 +70,7 @@ def impossible(world: World, demand: Demand) -> Refusal | None:
 def _verdict(empty: Pool, demand: Demand) -> Refusal | None:
     if place(empty, demand) is not None:
         return None
-    room = Room(empty.free_bits, empty.cpu_free, empty.memory_free, empty.usable)
+    room = Room.of(empty)
     for group in demand.groups:
         refusal = _single(empty, room, group) or _short(empty, room, group, demand, forever=True)
         if refusal is not None:

@@ -11,7 +11,7 @@ from .demand import Demand
 from .explain import misfit
 from .job import Job
 from .placement import place
-from .pool import Placement
+from .pool import Bools, Placement
 from .refusal import Refusal
 from .timeline import gap_end, nodes_for
 
@@ -50,7 +50,9 @@ def _anywhere(session: Session, job: Job, demand: Demand) -> Refusal | None:
         if found is not None:
             session.book(job, found)
             return None
-    return _misfit(session, demand) if masks is None else _reason(session, demand)
+    if masks is None:
+        return _misfit(session, demand)
+    return _reason(session, demand, masks[-1] if masks else None)
 
 
 def _beside(session: Session, job: Job, demand: Demand) -> Refusal | None:
@@ -83,6 +85,8 @@ def _beside(session: Session, job: Job, demand: Demand) -> Refusal | None:
             session.book(job, found)
             session.stale |= bool(outranked)
             return None
+    if masks and place(pool, demand, usable) is not None:
+        return _reason(session, demand, masks[-1])
     return _why_not(session, job, demand, kept, plain=plain)
 
 
@@ -111,9 +115,9 @@ def _promised_to(job: str) -> Refusal:
     )
 
 
-def _reason(session: Session, demand: Demand) -> Refusal:
+def _reason(session: Session, demand: Demand, usable: Bools | None = None) -> Refusal:
     if session.words:
-        return misfit(session.world, demand)
+        return misfit(session.world, demand, usable)
     return Refusal("room", "finds no room")
 
 

@@ -100,6 +100,10 @@ class Waiting:
             for entry in list(lane.entries):
                 yield entry[2]
 
+    def timed(self) -> Iterator[Job]:
+        """Those that are not to start before some time; each has a lane of its own."""
+        return (lane.first for lane in self.lanes.values() if lane.first.not_before is not None)
+
     def refusal(self, name: str) -> Refusal | None:
         """Why a waiting job does not start; None where it was not looked at yet, or does not wait."""
         lane = self.of.get(name)
