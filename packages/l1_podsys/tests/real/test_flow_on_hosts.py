@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from l1_podsys.api import BadInput, Conflict, PairState, Plan, Podsys, Run, Settings, Unavailable
+from l1_podsys.backends.ansible.worker import children_of
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 pytest.importorskip("ansible_runner", reason="needs ansible-runner (extra: ansible)")
@@ -243,6 +246,7 @@ def test_a_plan_whose_profile_or_secret_changed_is_refused(
 
 APPLY = """
 import sys
+import threading
 from pathlib import Path
 from l1_podsys.api import Plan, Podsys, Settings
 podsys = Podsys(Settings(home=Path(sys.argv[1])))
@@ -276,6 +280,44 @@ def test_a_killed_apply_leaves_no_process_and_goes_on(
     assert again.states().ended == "done"
     assert set(again.states().states.values()) == {PairState.PROVED}
     assert podsys.plan(inventory).changes == 0
+
+
+@pytest.mark.parametrize("which", ["playbook", "a process that it forked"])
+def test_an_ansible_that_is_killed_is_a_failure_and_the_next_apply_goes_on(
+    which: str, podsys: Podsys, hosts: Any, inventory: Path, folder: Path, applied: object
+) -> None:
+    for index in range(3):
+        hosts.ssh(index, "rm -r /opt/podsys/hello /etc/security/limits.d/90-podsys.conf")
+    plan = podsys.plan(inventory)
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        end = time.monotonic() + 60
+        while not killed and time.monotonic() < end:
+            playbook = [pid for pid in children_of(os.getpid()) if "ansible-playbook" in command_line(pid)]
+            chosen = playbook[:1] if which == "playbook" else playbook[1:][-1:]
+            for pid in chosen if len(playbook) > 1 else ():
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    run = podsys.apply(plan)
+    killer.join()
+    assert killed
+    assert run.states().ended == "failed"
+    assert "ansible" in run.failures()[0]["why"]
+    assert of_run(folder) == []
+    again = podsys.apply(podsys.plan(inventory))
+    assert again.states().ended == "done"
+    assert podsys.plan(inventory).changes == 0
+
+
+def command_line(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
+    return ""
 
 
 def of_run(folder: Path) -> list[str]:

@@ -2,15 +2,18 @@
 
 Prints one JSON line for each event that the executor needs.  Its stdin is a lifeline: when the
 parent is gone, whatever way, the stream ends and the whole tree of ansible's processes is killed.
+So it is when one of ansible's processes was killed: ansible waits for its answer for ever.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +29,12 @@ ENVIRONMENT = {
 }
 
 
-def children_of(root: int) -> list[int]:
-    """All descendants of a process, by /proc; workers of ansible have sessions of their own."""
+STALL_CHECK_S, STALL_S = 2.0, 20.0
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def children_of(root: int, *, deep: bool = True) -> list[int]:
+    """The living descendants of a process, by /proc; workers of ansible have sessions of their own."""
     parents: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -35,12 +42,24 @@ def children_of(root: int) -> list[int]:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            parents.setdefault(int(fields[1]), []).append(int(folder.name))
-    found, front = [], [root]
-    while front:
+            if fields[0] != "Z":
+                parents.setdefault(int(fields[1]), []).append(int(folder.name))
+    found: list[int] = []
+    front = [root]
+    while front and (deep or not found):
         front = [child for parent in front for child in parents.get(parent, [])]
         found += front
     return found
+
+
+def kill_all_below() -> None:
+    """Kills every process below this one."""
+    for _ in range(3):  # a second look: one may have forked while we were looking
+        for process in reversed(children_of(os.getpid())):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
 
 
 def end_with_parent() -> None:
@@ -49,15 +68,37 @@ def end_with_parent() -> None:
     def watch() -> None:
         while os.read(0, 1024):
             pass
-        for _ in range(3):  # a second look: one may have forked while we were looking
-            for process in reversed(children_of(os.getpid())):
-                try:
-                    os.kill(process, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        kill_all_below()
         os._exit(130)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+class Stall:
+    """Kills the tree below us when ansible waits for the answer of a process that was killed.
+
+    A task runs in a child of the playbook's process.  Without a living one and without an event for
+    a while nothing will ever come; the runner then ends as failed.
+    """
+
+    def __init__(self) -> None:
+        self.last_sign = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def event(self) -> None:
+        """A sign of life."""
+        self.last_sign = time.monotonic()
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(STALL_CHECK_S)
+            playbooks = children_of(os.getpid(), deep=False)
+            if any(children_of(playbook) for playbook in playbooks):
+                self.event()
+            elif time.monotonic() - self.last_sign > STALL_S:
+                print("a process of ansible was killed: it waits for nothing", file=sys.stderr, flush=True)
+                kill_all_below()
+                return
 
 
 def message_of(result: dict[str, Any]) -> str:
@@ -92,11 +133,14 @@ def main(folder: str, forks: int) -> int:
     """Runs `site.yml` of a private data folder; the answer is ansible's code."""
     import ansible_runner
 
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what ansible leaves when it is killed stays below
     end_with_parent()
+    stall = Stall()
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
     def on_event(event: dict[str, Any]) -> bool:
+        stall.event()
         line = event_line(event)
         if line is not None:
             output.write(json.dumps(line) + "\n")
@@ -120,6 +164,8 @@ def main(folder: str, forks: int) -> int:
         quiet=True,
         event_handler=on_event,
     )
+    if runner.status != "successful":
+        kill_all_below()
     output.write(json.dumps({"event": "end", "status": runner.status, "rc": runner.rc}) + "\n")
     output.flush()
     return int(runner.rc or 0)
