@@ -12,6 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from integration_tests.chaos.kills import (
+    KilledRun,
+    adopt_orphans,
+    descendants,
+    kinds_to_kill,
+    run_and_kill,
+    what_is_left,
+)
 from tools import bootstrap
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,12 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class FinishedDemo:
-    """A demo that ran to its end: its folder, its report and what it printed."""
+    """A demo that ran to its end: its folder, its report, what it printed, what it left on the machine."""
 
     folder: Path
     report: Path
     output: str
     machines: str
+    left: list[str]
 
 
 def demo_machines() -> str:
@@ -48,14 +57,32 @@ def demo_command(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> FinishedDemo:
-    """A demo that ran to its end."""
-    folder = tmp_path_factory.mktemp("demo")
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where every run of the demo works, one after the other."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="session")
+def killed_runs(demo_folder: Path) -> list[KilledRun]:
+    """Runs of the demo, in each of which one process was killed with -9: with OGAI_SOAK=1 of every kind."""
+    seed = int(os.environ.get("OGAI_SEED") or 0)
+    kinds = kinds_to_kill(soak=os.environ.get("OGAI_SOAK") == "1", seed=seed, machines=demo_machines())
+    command, log = demo_command(demo_folder), demo_folder / "killed.log"
+    return [run_and_kill(command, demo_folder / "work", kind, log, seed) for kind in kinds]
+
+
+@pytest.fixture(scope="session")
+def finished_demo(demo_folder: Path, killed_runs: list[KilledRun]) -> FinishedDemo:
+    """The same command once more after those that were killed: it runs to its end."""
+    adopt_orphans()
+    before = descendants()
     done = subprocess.run(
-        demo_command(folder), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        demo_command(demo_folder), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert done.returncode == 0, done.stdout[-8000:]
-    return FinishedDemo(folder / "work", folder / "demo-report.html", done.stdout, demo_machines())
+    work = demo_folder / "work"
+    left = what_is_left(work, before, patience_s=5)
+    return FinishedDemo(work, demo_folder / "demo-report.html", done.stdout, demo_machines(), left)
 
 
 @pytest.fixture(scope="session")

@@ -6,17 +6,24 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import httpx
+from l0_infra_os._kit.problems import Failed
 
 
-def start(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start(
+    command: list[str], environment: dict[str, str], log: Path, *, folder: Path | None = None
+) -> subprocess.Popen[bytes]:
     """Starts a server with its output in `log`; the kernel ends it when this process dies."""
     with open(log, "wb") as output:
         return subprocess.Popen(
             command,
+            cwd=folder,
             env={**os.environ, **environment},
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -49,4 +56,44 @@ def wait_for(url: str, *, log: Path, patience_s: float = 30) -> None:
             return
         except httpx.HTTPError:
             time.sleep(0.1)
-    raise SystemExit(f"nothing answers at {url}: see {log}")
+    raise SystemExit(f"stopped: nothing answers at {url}: see {log}")
+
+
+class Guard:
+    """Stops a program by one clear error when a process that it needs has died.
+
+    Inside `with guard:` such a death interrupts the main thread, whatever it waits for.
+    """
+
+    def __init__(self) -> None:
+        self._needed: dict[str, Callable[[], bool]] = {}
+        self._over = threading.Event()
+        self._lost = ""
+
+    def needs(self, words: str, lives: Callable[[], bool]) -> None:
+        """From now on this has to live; `words` name it and say where to look."""
+        self._needed[words] = lives
+
+    def start(
+        self, name: str, command: list[str], environment: dict[str, str], log: Path
+    ) -> subprocess.Popen[bytes]:
+        """Starts a server that has to live from now on."""
+        child = start(command, environment, log)
+        self.needs(f"{name} (log: {log})", lambda: child.poll() is None)
+        return child
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        self._over.set()
+        if self._lost and kind is not None:
+            raise Failed(f"{self._lost} has died", do="give the same command again")
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.5):
+            self._lost = next((words for words, lives in self._needed.items() if not lives()), "")
+            if self._lost:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                return

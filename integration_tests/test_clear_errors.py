@@ -18,15 +18,15 @@ RECIPE = ROOT / "integration_tests" / "demo" / "recipe.yaml"
 GOLDEN = ROOT / "integration_tests" / "contracts" / "v1"
 
 
+def environment(home: Path) -> dict[str, str]:
+    """A user's environment whose state and settings are in `home`."""
+    return {**os.environ, "OGAI_HOME": str(home), "OGAI_CONFIG": str(home / "ogai.toml"), "COLUMNS": "200"}
+
+
 def run(module: str, *words: str, home: Path) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "OGAI_HOME": str(home),
-        "OGAI_CONFIG": str(home / "ogai.toml"),
-        "COLUMNS": "200",
-    }
+    """One command of a layer, as a user types it."""
     command = [sys.executable, "-m", module, *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=home)
+    return subprocess.run(command, env=environment(home), capture_output=True, text=True, cwd=home)
 
 
 def unreachable_bmc(folder: Path) -> list[str]:

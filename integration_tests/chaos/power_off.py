@@ -36,7 +36,7 @@ class PowerOff:
         if self.at is None:
             return ""
         if not record.faults:
-            raise SystemExit("a node was powered off and the platform saw no fault")
+            raise SystemExit("stopped: a node was powered off and the platform saw no fault")
         fault, last = record.faults[-1], record.attempts[-1]
         from_step = last.resumed_from or 0
         onward = min(step.at for step in record.steps if step.at > self.at and step.step > from_step)

@@ -66,7 +66,7 @@ def main() -> None:
     console.print(f"seed {chosen.seed}, machines {chosen.machines}, work in {chosen.work}")
     demo = Demo(chosen.machines, chosen.work.resolve(), chosen.seed, console)
     try:
-        with demo.stack:
+        with demo.stack, demo.guard:
             flow(demo)
     except PROBLEMS as problem:
         console.print(f"[red]stopped:[/red] {problem}", markup=True)

@@ -17,7 +17,7 @@ def lab(demo: Demo) -> Lab:
     Lab.clean()  # what a killed run may have left
     room = Lab(Settings.load().lab_folder)
     demo.stack.callback(room.down)
-    return room.up(
+    room.up(
         MEMBERS + SPARES,
         "process" if demo.machines == "process" else "nspawn",
         leaves=2,
@@ -26,6 +26,8 @@ def lab(demo: Demo) -> Lab:
         attached=True,
         say=demo.say,
     )
+    demo.guard.needs(f"the lab's keeper (log: {room.folder.log_file})", lambda: room.alive)
+    return room
 
 
 def shared_environment() -> list[Path]:

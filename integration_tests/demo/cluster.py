@@ -79,10 +79,9 @@ def configure(demo: Demo, client: Aistation) -> ClusterReport:
     demo.say(f"{len(plan.hosts)} hosts, {sum(len(host.changes) for host in plan.hosts)} differences")
     run = podsys.apply(plan)
     demo.say(f"applied, run {run.id}: {run.states().ended}")
-    again = podsys.plan(inventory)
-    left = [change for host in again.hosts for change in host.changes]
-    if left:
-        raise SystemExit(f"a second apply would still change {left[:3]}")
+    changes = [change for host in podsys.plan(inventory).hosts for change in host.changes]
+    if left := [*map(str, run.failures()), *map(str, changes)]:
+        raise SystemExit(f"stopped: the nodes are not as the profile says: {left[:3]}")
     demo.say("a second plan finds nothing to change")
     report = podsys.verify(inventory)
     report.write(demo.document("cluster-report"))

@@ -15,7 +15,7 @@ from typing import Any
 from l2_aistation._kit.tokens import TokenStore
 from rich.console import Console
 
-from integration_tests.processes import end, start
+from integration_tests.processes import Guard, end
 from tools.bootstrap import cache_home
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,6 +31,7 @@ class Demo:
     seed: int
     console: Console
     stack: ExitStack = field(default_factory=ExitStack)
+    guard: Guard = field(default_factory=Guard)
     documents: dict[str, Path] = field(default_factory=dict)
     times: list[tuple[str, float]] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
@@ -78,4 +79,5 @@ class Demo:
 
     def process(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         """Starts a server that ends with the demo; its output goes to logs/NAME.log."""
-        self.stack.callback(end, start(command, environment, self.folder("logs") / f"{name}.log"))
+        child = self.guard.start(name, command, environment, self.folder("logs") / f"{name}.log")
+        self.stack.callback(end, child)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,6 @@ def base_model(demo: Demo) -> Path:
 def fine_tune(demo: Demo, client: Aistation, token: str) -> Path:
     """A LoRA adapter that learns to sort fault reports, as a job of the platform."""
     out = demo.shared / "triage"
-    start = time.monotonic()
     manifest = ylink.train_sft(
         demo.shared / "models" / "smollm2",
         demo.shared / "corpus" / "instructions",
@@ -96,5 +94,5 @@ def fine_tune(demo: Demo, client: Aistation, token: str) -> Path:
     keep_job(demo, client, "triage", "-triage")
     show_on_page("run", "triage", out)
     manifest.write(demo.document("model-manifest-triage"))
-    demo.say(f"adapter of {manifest.parameters} parameters in {time.monotonic() - start:.0f} s")
+    demo.say(f"adapter of {manifest.parameters} parameters")
     return out / "model"

@@ -21,11 +21,20 @@ if TYPE_CHECKING:
     from .evaluation.session import Progress as EvaluationProgress
     from .registry.lineage import Lineage
     from .registry.versions import Progress, Version
+    from .security.keyring import KeyRing
     from .serving.deployments import DeploymentRow
     from .serving.server import Server
     from .serving.supervisor import Plan
 
 PRODUCER = Producer(name="l4-mmodel", version=__version__)
+
+
+def _ring(settings: Settings) -> KeyRing | None:
+    if not settings.encrypt:
+        return None
+    from .security.keyring import KeyRing
+
+    return KeyRing(settings.master_key_file or settings.state_dir / "master.key", settings.state_dir / "keys")
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,9 @@ class Mmodel:
         self.by = by
         self.settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.store = Store(self.settings.database)
-        self.blobs = Blobs(self.settings.state_dir)
+        self.blobs = Blobs(
+            self.settings.state_dir, memory=self.settings.memory_dir, ring=_ring(self.settings)
+        )
         self.registry = Versions(self.store, self.blobs)
         self.datasets = Datasets(self.store, self.blobs)
         self.deployed = Deployments(self.store)
@@ -80,7 +91,8 @@ class Mmodel:
         return other
 
     def close(self) -> None:
-        """Closes the database."""
+        """Closes the database and lets go of what was opened into memory."""
+        self.blobs.plain.close()
         self.store.close()
 
     # Registry
@@ -123,7 +135,8 @@ class Mmodel:
             pinned = {"schema": "ogai.model-manifest/v1", "digest": self.version(base).digest}
         brought = bring(
             source, self.settings.state_dir / "imports" / self.tenant,
-            name=name, type_=type_, licence=licence, base=pinned, progress=progress,
+            producer=PRODUCER.model_dump(), name=name, type_=type_, licence=licence, base=pinned,
+            progress=progress,
         )  # fmt: skip
         version = self.registry.register_opened(
             brought.opened, where=source, tenant=self.tenant, by=self.by, name=name, alias=alias,
@@ -143,6 +156,22 @@ class Mmodel:
         if version.type == "adapter" and version.base_digest:
             self.verify(self.registry.get(version.base_digest, self.tenant))
         return version
+
+    def seal(self) -> int:
+        """Encrypts what was stored before `encrypt` was set; returns how many files that were."""
+        from .registry.references import referenced
+
+        with self.store.read() as connection:
+            wanted = referenced(connection)
+        sealed = sum(self.blobs.seal(tenant, digest) > 0 for tenant, digest in sorted(wanted))
+        self.blobs.drop_views()
+        return sealed
+
+    def let_go(self) -> None:
+        """Closes what was opened into memory for deployments that do not run any more."""
+        from .serving.planning import digests_in_use
+
+        self.blobs.plain.keep(digests_in_use(self))
 
     def note_read(self, version: Version, path: str) -> None:
         """Writes down that a file of a version was handed out."""
@@ -222,7 +251,8 @@ class Mmodel:
         name = name or next(iter(dataset.files))
         if name not in dataset.files:
             raise NotFound(f"{dataset.ref} has no file {name!r}")
-        self.blobs.verify(self.tenant, {name: dataset.files[name]})
+        if self.blobs.ring is None:
+            self.blobs.verify(self.tenant, {name: dataset.files[name]})
         return self.blobs.view(self.tenant, dataset.digest, dataset.files) / name
 
     def compare(self, candidate: EvalReport, baseline: EvalReport) -> list[PairedComparison]:
@@ -352,36 +382,12 @@ class Mmodel:
 
     def plan(self, version: Version, name: str) -> Plan:
         """How a version runs: files verified, put under their names, its base beside an adapter."""
-        from .serving.supervisor import Plan, group_name
+        from .serving.planning import plan
 
-        self.blobs.verify(version.tenant, version.files)
-        folder = self.blobs.view(version.tenant, version.digest, version.files)
-        if version.type != "adapter":
-            return Plan(group_name(version.tenant, version.digest), self._spec(version, folder, name), None)
-        base = self.registry.get(str(version.base_digest), version.tenant)
-        under = self.plan(base, base.ref)
-        return Plan(under.group, under.spec, None, version.digest[7:23], folder)
+        return plan(self, version, name)
 
     def plan_row(self, row: DeploymentRow) -> Plan:
         """How a deployment runs."""
-        from .serving.supervisor import Plan, group_name
+        from .serving.planning import plan_row
 
-        if row.upstream is not None:
-            return Plan(group_name(row.tenant, "url", row.name), None, row.upstream)
-        assert row.version_id is not None
-        return self.plan(self.registry.by_id(row.version_id), row.name)
-
-    def _spec(self, version: Version, folder: Path, name: str) -> Any:
-        from .serving.runtimes.process import RuntimeSpec
-
-        gguf = version.format == "gguf"
-        model = folder / next(file for file in version.files) if gguf else folder
-        settings = self.settings
-        return RuntimeSpec(
-            version.format,
-            model,
-            name,
-            threads=settings.threads,
-            dtype=settings.dtype,
-            context=settings.context_limit,
-        )
+        return plan_row(self, row)

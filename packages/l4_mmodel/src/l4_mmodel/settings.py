@@ -37,6 +37,15 @@ class Settings(LayerSettings):
     body_limit_bytes: int = Field(default=16 << 20, ge=1024, description="largest request of the gateway")
     context_limit: int = Field(default=8192, ge=16, description="most tokens of prompt and answer together")
 
+    encrypt: bool = Field(default=False, description="seal weights and data sets at rest, by tenant")
+    master_key_file: Path | None = Field(
+        default=None, description="64 hex digits; None: master.key in this layer's folder, made once"
+    )
+    memory_dir: Path = Field(
+        default=Path("/dev/shm"),  # noqa: S108 (it is in memory, and ours alone below a private folder)
+        description="tmpfs where sealed weights are opened",
+    )
+
     @property
     def database(self) -> str:
         """The database's URL."""

@@ -114,7 +114,7 @@ def test_a_changed_byte_is_found_before_and_after(
         mmodel.register(path)
     weights.write_bytes(good)
     version = mmodel.register(path)
-    stored = mmodel.blobs.path("default", version.files["model.safetensors"])
+    stored = mmodel.blobs.place("default", version.files["model.safetensors"])
     stored.chmod(0o600)
     stored.write_bytes(good[:-1] + b"?")
     for use in (lambda: mmodel.verify("tiny"), lambda: mmodel.plan(version, "x")):

@@ -127,6 +127,11 @@ class Lab:
         dead = {"kind": plan.kind, "power": "unknown", "stage": "the lab is dead"} if plan else {}
         return [{"name": machine.name, **dead} for machine in (plan.machines if plan else ())]
 
+    @property
+    def alive(self) -> bool:
+        """Whether a lab is up here: the process that holds its machines and BMCs runs."""
+        return is_alive(self.id)
+
     def inject(
         self, machine: str, fault: str, *, segment: str = "compute", value: float | None = None
     ) -> None:

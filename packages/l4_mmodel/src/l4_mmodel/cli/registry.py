@@ -160,6 +160,12 @@ def delete(ref: str, tenant: Tenant = None) -> None:
 
 
 @app.command()
+def seal(as_json: Json = False) -> None:
+    """Encrypt what was stored before OGAI_L4_ENCRYPT was set."""
+    line.show([{"sealed files": open_layer().seal()}], ("sealed files",), as_json=as_json)
+
+
+@app.command()
 def gc(
     dry_run: Annotated[bool, typer.Option(help="only say what would go")] = False,
     as_json: Json = False,

@@ -1,6 +1,7 @@
 """Files by digest.  One folder a tenant: equal content of two tenants is neither shared nor revealed.
 
 blobs/TENANT/ab/ab12…     the content, read-only
+sealed/TENANT/cd/cd34…    the same, encrypted by the tenant's key under a name that tells nothing
 staging/ID/               an import under way, with a lock that dies with its process
 views/TENANT/DIGEST/      a version's files under their names, hard links to the content
 """
@@ -9,32 +10,83 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
+import io
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from l4_mmodel._kit.problems import BadInput, Failed
+from l4_mmodel.security.keyring import KeyRing
 from l4_mmodel.security.paths import open_inside
+from l4_mmodel.security.sealing import SealedReader, SealedWriter
+
+from .plain import PlainViews, changed
 
 CHUNK = 4 << 20
+COPY = 1 << 20
 
 
 class Blobs:
     """The content store below `root`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, memory: Path, ring: KeyRing | None = None) -> None:
         self.root = root
+        self.ring = ring
+        self.plain = PlainViews(memory, root)
         self.cleared = False
-        for name in ("blobs", "staging", "views"):
+        for name in ("blobs", "sealed", "staging", "views"):
             (root / name).mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def path(self, tenant: str, digest: str) -> Path:
-        """Where content lies."""
-        hexdigest = digest.removeprefix("sha256:")
-        return self.root / "blobs" / tenant / hexdigest[:2] / hexdigest
+    def place(self, tenant: str, digest: str) -> Path:
+        """Where new content goes: sealed if there is a key ring."""
+        if self.ring is None:
+            hexdigest = digest.removeprefix("sha256:")
+            return self.root / "blobs" / tenant / hexdigest[:2] / hexdigest
+        name = self.ring.name(tenant, digest)
+        return self.root / "sealed" / tenant / name[:2] / name
+
+    def has(self, tenant: str, digest: str) -> bool:
+        """Whether the tenant has content of this digest in the form that new content takes."""
+        return self.place(tenant, digest).exists()
+
+    def open(self, tenant: str, digest: str, name: str = "content") -> BinaryIO:
+        """The plain bytes, seekable; `Failed` where they are gone."""
+        for blobs in (self, Blobs.unsealed(self.root)) if self.ring is not None else (self,):
+            path = blobs.place(tenant, digest)
+            try:
+                stream = open(path, "rb")  # noqa: SIM115 (given to the caller)
+            except FileNotFoundError:
+                continue
+            return stream if blobs.ring is None else self._reading(stream, tenant, name)
+        raise Failed(f"{name}: its content is gone from the store", do="register the version again")
+
+    @classmethod
+    def unsealed(cls, root: Path) -> Blobs:
+        """The same store's plain part."""
+        found = cls.__new__(cls)
+        found.root, found.ring = root, None
+        return found
+
+    def open_staged(self, staged: Path, tenant: str, name: str) -> BinaryIO:
+        """The plain bytes of a staged file."""
+        stream = open(staged, "rb")  # noqa: SIM115 (given to the caller)
+        return stream if self.ring is None else self._reading(stream, tenant, name)
+
+    def _reading(self, stream: BinaryIO, tenant: str, name: str) -> BinaryIO:
+        assert self.ring is not None
+        return io.BufferedReader(SealedReader(stream, self.ring.key(tenant), name), COPY)
+
+    def stage(
+        self, folder: Path, uri: str, into: Path | None, *, tenant: str, expected: str, size: int
+    ) -> None:
+        """`stage` of this module, sealed where this store seals."""
+        key = self.ring.key(tenant) if self.ring is not None else None
+        stage(folder, uri, into, expected=expected, size=size, key=key)
 
     @contextlib.contextmanager
     def staging(self) -> Iterator[Path]:
@@ -70,7 +122,7 @@ class Blobs:
 
     def put(self, tenant: str, staged: Path, digest: str) -> None:
         """Moves a staged file, already on disk, to its place; content that is there stays."""
-        place = self.path(tenant, digest)
+        place = self.place(tenant, digest)
         if place.exists():
             return
         staged.chmod(0o400)
@@ -84,34 +136,44 @@ class Blobs:
     def verify(self, tenant: str, files: dict[str, str]) -> None:
         """Re-reads every file of `files` (name → digest); `Failed` names one that was changed."""
         for name, digest in files.items():
-            path = self.path(tenant, digest)
-            try:
-                with open(path, "rb") as stream:
-                    found = hashlib.file_digest(stream, "sha256").hexdigest()
-            except FileNotFoundError as error:
-                raise Failed(
-                    f"{name}: its content is gone from the store", do="register the version again"
-                ) from error
-            if found != digest.removeprefix("sha256:"):
-                raise Failed(
-                    f"{name}: the stored content was changed",
-                    why=f"its SHA-256 is {found}, registered was {digest.removeprefix('sha256:')}",
-                    do="delete the version and register it again from its source",
-                )
+            with self.open(tenant, digest, name) as stream:
+                found = hash_of(stream)
+            if found != digest:
+                raise changed(name, found, digest)
+
+    def checked_view(self, tenant: str, version_digest: str, files: dict[str, str]) -> Path:
+        """`verify`, then `view`; sealed content is checked while it is opened, in one pass."""
+        if self.ring is None:
+            self.verify(tenant, files)
+        return self.view(tenant, version_digest, files)
 
     def view(self, tenant: str, version_digest: str, files: dict[str, str]) -> Path:
-        """A folder with the version's files under their names (hard links: no byte is copied)."""
+        """A folder with the version's files under their names (hard links: no byte is copied).
+
+        Sealed content is opened into memory for as long as this process lives.
+        """
+        if self.ring is not None:
+            sources = {
+                name: (functools.partial(self.open, tenant, digest, name), digest)
+                for name, digest in files.items()
+            }
+            return self.plain.open(tenant, version_digest, sources)
         folder = self.root / "views" / tenant / version_digest.removeprefix("sha256:")
         if not folder.exists():
             part = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
             for name, digest in files.items():
                 place = part / name
                 place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                os.link(self.path(tenant, digest), place)
+                os.link(self.place(tenant, digest), place)
             with contextlib.suppress(OSError):  # another process was first: its folder is the same
                 part.rename(folder)
             shutil.rmtree(part, ignore_errors=True)
         return folder
+
+    def drop_views(self) -> None:
+        """Removes every folder of names: those of content that was sealed must not stay."""
+        for folder in (self.root / "views").iterdir():
+            shutil.rmtree(folder, ignore_errors=True)
 
     def drop_view(self, tenant: str, version_digest: str) -> None:
         """Removes a version's folder of names."""
@@ -120,18 +182,39 @@ class Blobs:
 
     def collect(self, referenced: set[tuple[str, str]], *, dry_run: bool) -> list[tuple[str, str, int]]:
         """Removes content that no (tenant, digest) of `referenced` names; call inside `alone()`."""
+        plain = Blobs.unsealed(self.root)
+        wanted = {blobs.place(*each) for blobs in (self, plain) for each in referenced}
         gone = []
-        for path in sorted((self.root / "blobs").glob("*/??/*")):
-            tenant, digest = path.parent.parent.name, f"sha256:{path.name}"
-            if (tenant, digest) not in referenced:
-                gone.append((tenant, digest, path.stat().st_size))
-                if not dry_run:
-                    path.unlink()
+        for kind, word in (("blobs", "sha256"), ("sealed", "sealed")):
+            if kind == "sealed" and self.ring is None:
+                continue  # without the keys nobody can tell what is wanted
+            for path in sorted((self.root / kind).glob("*/??/*")):
+                if path not in wanted:
+                    gone.append((path.parent.parent.name, f"{word}:{path.name}", path.stat().st_size))
+                    if not dry_run:
+                        path.unlink()
         return gone
 
+    def seal(self, tenant: str, digest: str) -> int:
+        """Seals content that lies there plain; returns its bytes, 0 where there was nothing to do."""
+        if self.ring is None:
+            raise BadInput("is off", field="encrypt", do="set OGAI_L4_ENCRYPT=1 first")
+        plain = Blobs.unsealed(self.root).place(tenant, digest)
+        if not plain.exists():
+            return 0
+        size = plain.stat().st_size
+        if not self.has(tenant, digest):
+            with self.staging() as folder:
+                self.stage(plain.parent, plain.name, folder / "0", tenant=tenant, expected=digest, size=size)
+                self.put(tenant, folder / "0", digest)
+        plain.unlink()
+        return size
 
-def stage(folder: Path, uri: str, into: Path | None, *, expected: str, size: int) -> None:
-    """Reads `uri` once: hashes it and, with `into`, copies it there and flushes it to disk.
+
+def stage(
+    folder: Path, uri: str, into: Path | None, *, expected: str, size: int, key: bytes | None = None
+) -> None:
+    """Reads `uri` once: hashes it and, with `into`, copies (and with `key` seals) it there, on disk.
 
     `BadInput` when digest or size are not the expected ones.
     """
@@ -139,7 +222,7 @@ def stage(folder: Path, uri: str, into: Path | None, *, expected: str, size: int
         have = os.fstat(source).st_size
         if have != size:
             raise BadInput(f"has {have} bytes, the manifest says {size}", field=uri, do="fetch it again")
-        found = copy_and_hash(source, into)
+        found = copy_and_hash(source, into, key)
     if found != expected:
         raise BadInput(
             "its content is not what the manifest says",
@@ -149,21 +232,34 @@ def stage(folder: Path, uri: str, into: Path | None, *, expected: str, size: int
         )
 
 
-def copy_and_hash(source: int, into: Path | None) -> str:
+def copy_and_hash(source: int, into: Path | None, key: bytes | None = None) -> str:
     """The digest of what `source` holds; what is hashed is also what is written to `into`."""
     hasher = hashlib.sha256()
     buffer = memoryview(bytearray(min(CHUNK, os.fstat(source).st_size + 1)))
-    target = None if into is None else os.open(into, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
+    with contextlib.ExitStack() as stack:
+        write: Callable[[memoryview], object] = lambda _: None  # noqa: E731 (nothing is copied)
+        finish: Callable[[], None] = lambda: None  # noqa: E731
+        if into is not None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            target = stack.enter_context(open(os.open(into, flags, 0o600), "wb", buffering=0))
+            write = functools.partial(_write_all, target.fileno())
+            if key is not None:
+                sealing = SealedWriter(target, key)
+                write, finish = sealing.write, sealing.finish
         while count := os.readv(source, [buffer]):
             hasher.update(buffer[:count])
-            if target is not None:
-                _write_all(target, buffer[:count])
-        if target is not None:
-            os.fdatasync(target)
-    finally:
-        if target is not None:
-            os.close(target)
+            write(buffer[:count])
+        finish()
+        if into is not None:
+            os.fdatasync(target.fileno())
+    return f"sha256:{hasher.hexdigest()}"
+
+
+def hash_of(stream: BinaryIO) -> str:
+    """The digest of what a stream holds."""
+    hasher = hashlib.sha256()
+    while chunk := stream.read(COPY):
+        hasher.update(chunk)
     return f"sha256:{hasher.hexdigest()}"
 
 

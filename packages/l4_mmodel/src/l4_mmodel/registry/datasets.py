@@ -12,7 +12,7 @@ from l4_mmodel._kit.problems import NotFound
 from l4_mmodel.store import tables
 from l4_mmodel.store.database import Store
 
-from .blobs import Blobs, stage
+from .blobs import Blobs
 from .manifests import DATASET_SCHEMA, ManifestFile, open_manifest, read_dataset_manifest
 from .names import Ref, check_name, parse_ref
 
@@ -69,8 +69,10 @@ class Datasets:
         with self.blobs.staging() as staging:
             staged = []
             for number, shard in enumerate(manifest.shards):
-                into = None if self.blobs.path(tenant, shard.sha256).exists() else staging / str(number)
-                stage(opened.folder, shard.uri, into, expected=shard.sha256, size=shard.bytes)
+                into = None if self.blobs.has(tenant, shard.sha256) else staging / str(number)
+                self.blobs.stage(
+                    opened.folder, shard.uri, into, tenant=tenant, expected=shard.sha256, size=shard.bytes
+                )
                 if into is not None:
                     staged.append((into, shard.sha256))
             for into, digest in staged:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from sqlalchemy import Connection, Row, and_, delete, func, select
+from sqlalchemy import Connection, Row, delete, func, select
 
 from l4_mmodel._kit.problems import BadInput, Conflict, NotFound
 from l4_mmodel.security.formats import inspect
@@ -17,9 +17,10 @@ from l4_mmodel.store.database import Store
 
 from . import queries
 from .aliases import move_alias, set_alias
-from .blobs import Blobs, stage
+from .blobs import Blobs
 from .manifests import MODEL_SCHEMA, ManifestFile, ModelManifest, Opened, open_manifest, read_model_manifest
 from .names import Ref, check_alias, check_name, parse_ref
+from .references import referenced, referrers
 
 ADAPTER = "adapter"
 Progress = Callable[[str, int, int], None]
@@ -151,10 +152,9 @@ class Versions:
         """Hashes, copies and inspects every file, then moves all to their places."""
         total, done, weights, staged = sum(file.bytes for file in manifest.files), 0, [], []
         for number, file in enumerate(manifest.files):
-            have = self.blobs.path(tenant, file.sha256)
-            into = None if have.exists() else staging / str(number)
-            stage(folder, file.uri, into, expected=file.sha256, size=file.bytes)
-            with open(into or have, "rb") as stream:
+            into = None if self.blobs.has(tenant, file.sha256) else staging / str(number)
+            self.blobs.stage(folder, file.uri, into, tenant=tenant, expected=file.sha256, size=file.bytes)
+            with self._stored(into, tenant, file) as stream:
                 found = inspect(stream, file.bytes, file.uri)
             if found is not None:
                 weights.append(found)
@@ -167,6 +167,12 @@ class Versions:
         for into, digest in staged:
             self.blobs.put(tenant, into, digest)
         return weights
+
+    def _stored(self, staged: Path | None, tenant: str, file: ManifestFile) -> BinaryIO:
+        """What will be stored, as it will be read: not the source, which may change under us."""
+        if staged is None:
+            return self.blobs.open(tenant, file.sha256, file.uri)
+        return self.blobs.open_staged(staged, tenant, file.uri)
 
     def _check_base(self, manifest: ModelManifest, tenant: str) -> None:
         if manifest.type != ADAPTER:
@@ -275,7 +281,7 @@ class Versions:
     def delete(self, version: Version, *, by: str) -> None:
         """Removes a version that nothing refers to; its files go with the next collection."""
         with self.store.change() as connection:
-            for what, query in _referrers(version):
+            for what, query in referrers(version.tenant, version.id, version.digest):
                 found = connection.execute(query.limit(1)).scalar()
                 if found is not None:
                     raise Conflict(
@@ -303,7 +309,7 @@ class Versions:
         """Removes content that no version and no data set names: (tenant, digest, bytes) of each."""
         with self.blobs.alone():
             with self.store.read() as connection:
-                referenced = _referenced(connection)
+                referenced = referenced(connection)
             gone = self.blobs.collect(referenced, dry_run=dry_run)
             if gone and not dry_run:
                 with self.store.change() as connection:
@@ -370,27 +376,6 @@ def _version(row: Row[Any]) -> Version:
     values.pop("model_id")
     values["aliases"] = tuple(sorted(values["aliases"].split(","))) if values["aliases"] else ()
     return Version(**values)
-
-
-def _referrers(version: Version) -> list[tuple[str, Any]]:
-    deployments, aliases, versions = tables.deployments, tables.aliases, tables.versions
-    based = and_(versions.c.tenant == version.tenant, versions.c.base_digest == version.digest)
-    live = and_(deployments.c.version_id == version.id, deployments.c.state != "stopped")
-    return [
-        ("deployment", select(deployments.c.name).where(live)),
-        ("alias", select(aliases.c.alias).where(aliases.c.version_id == version.id)),
-        ("adapter", select(versions.c.digest).where(based)),
-    ]
-
-
-def _referenced(connection: Connection) -> set[tuple[str, str]]:
-    of_versions = select(tables.versions.c.tenant, tables.files.c.sha256).join(
-        tables.versions, tables.files.c.version_id == tables.versions.c.id
-    )
-    of_datasets = select(tables.datasets.c.tenant, tables.dataset_files.c.sha256).join(
-        tables.datasets, tables.dataset_files.c.dataset_id == tables.datasets.c.id
-    )
-    return {tuple(row) for query in (of_versions, of_datasets) for row in connection.execute(query)}
 
 
 def count(store: Store) -> int:

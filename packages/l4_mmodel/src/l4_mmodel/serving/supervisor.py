@@ -92,13 +92,14 @@ class Supervisor:
 
     def __init__(
         self, deployments: Deployments, plan: Callable[[DeploymentRow], Plan], run_dir: Path, *,
-        start_timeout_s: float, drain_s: float,
+        start_timeout_s: float, drain_s: float, released: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.deployments = deployments
         self.plan = plan
         self.run_dir = run_dir
         self.start_timeout_s = start_timeout_s
         self.drain_s = drain_s
+        self.released = released  # called when a runtime has ended, with its files
         self.runtimes: dict[str, Runtime] = {}
         self.serving: dict[tuple[str, str], tuple[Runtime, Served]] = {}
         self.url = ""
@@ -244,6 +245,7 @@ class Supervisor:
             with contextlib.suppress(asyncio.CancelledError):
                 await runtime.task
         await runtime.backend.stop()
+        await asyncio.to_thread(self.released)
 
     async def close(self) -> None:
         """Waits for requests under way and stops every runtime; the store keeps what is wanted."""

@@ -55,6 +55,7 @@ def create_app(settings: Settings | None = None, *, url: str = "") -> FastAPI:
                 stack.push_async_callback(_cancel, asyncio.create_task(work))
             yield
             await runs.close()
+            mmodel.blobs.plain.close()
 
     app = new_web_app(
         package="l4_mmodel", layer="L4", title="MModel", version=__version__, settings=settings,
@@ -63,7 +64,7 @@ def create_app(settings: Settings | None = None, *, url: str = "") -> FastAPI:
     ledger = Ledger(mmodel.store, app.state.registry)
     supervisor = Supervisor(
         mmodel.deployed, mmodel.plan_row, settings.run_dir,
-        start_timeout_s=settings.start_timeout_s, drain_s=settings.drain_s,
+        start_timeout_s=settings.start_timeout_s, drain_s=settings.drain_s, released=mmodel.let_go,
     )  # fmt: skip
     supervisor.url = f"{url}/v1" if url else ""
     access = Access(mmodel.store, SignIn(app.state.shell.tokens, settings.tenant), mmodel.store.clock)

@@ -24,6 +24,7 @@ from l4_mmodel.registry.versions import Version
 from l4_mmodel.service import Mmodel
 
 from .access import mine
+from .ranges import sealed_response
 
 router = APIRouter(prefix="/hub", include_in_schema=False)  # its schema is the Hub's
 MANIFEST = "model-manifest.json"
@@ -102,8 +103,16 @@ def resolve(
         mmodel.note_read(version, path)
     hexdigest = digest.removeprefix("sha256:")
     headers |= {"ETag": f'"{hexdigest}"', "X-Linked-Etag": f'"{hexdigest}"'}
-    place = mmodel.blobs.path(version.tenant, digest)
-    return FileResponse(place, media_type="application/octet-stream", headers=headers)
+    return _bytes_of(request, mmodel, version, digest, headers)
+
+
+def _bytes_of(
+    request: Request, mmodel: Mmodel, version: Version, digest: str, headers: dict[str, str]
+) -> Response:
+    if mmodel.blobs.ring is None:
+        place = mmodel.blobs.place(version.tenant, digest)
+        return FileResponse(place, media_type="application/octet-stream", headers=headers)
+    return sealed_response(request, mmodel.blobs.open(version.tenant, digest), headers)
 
 
 def commit_of(version: Version) -> str:

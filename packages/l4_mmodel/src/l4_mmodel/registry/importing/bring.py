@@ -70,6 +70,7 @@ def bring(
     source: str,
     imports: Path,
     *,
+    producer: dict[str, str],
     name: str | None,
     type_: str | None,
     licence: str | None,
@@ -91,7 +92,15 @@ def bring(
     if (folder / "model-manifest.json").is_file():
         opened, left_out = open_manifest(folder, MODEL_SCHEMA), {}
     else:
-        layout = describe(folder, name=name or told, version=version, type_=type_, licence=licence, base=base)
+        layout = describe(
+            folder,
+            producer=producer,
+            name=name or told,
+            version=version,
+            type_=type_,
+            licence=licence,
+            base=base,
+        )
         opened, left_out = Opened(folder, layout.manifest, digest_of(layout.manifest)), layout.left_out
     return Brought(opened, {**skipped, **left_out}, identity, temporary="://" in source)
 

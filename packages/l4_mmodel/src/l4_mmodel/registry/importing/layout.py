@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from l4_mmodel import __version__
 from l4_mmodel._kit.documents import digest_of_file
 from l4_mmodel._kit.problems import BadInput
 from l4_mmodel.registry.manifests import MODEL_SCHEMA
@@ -40,6 +39,7 @@ class Layout:
 def describe(
     folder: Path,
     *,
+    producer: dict[str, str],
     name: str,
     version: str = "1",
     type_: str | None = None,
@@ -64,7 +64,7 @@ def describe(
         raise BadInput(f"is an adapter on {told}", field="base", do="say which version: --base NAME@N")
     manifest = {
         "schema": MODEL_SCHEMA,
-        "producer": {"name": "l4-mmodel", "version": __version__},
+        "producer": producer,
         "inputs": [],
         "name": name,
         "version": version,
