@@ -25,11 +25,17 @@ def run(script: Path) -> list[dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False
     )
-    if done.returncode:
+    try:
+        rows: list[dict[str, Any]] = json.loads(done.stdout) if done.returncode == 0 else []
+    except ValueError:
+        rows = []
+    lacking = sorted({name for row in rows for name in FIELDS if name not in row})
+    if not rows or lacking:
         why = f"{script.name} ended with {done.returncode}"
-        return [{"layer": script.parts[-3], "name": script.stem, "how": why, "ok": False}]
-    rows: list[dict[str, Any]] = json.loads(done.stdout)
-    return [{field: row.get(field) for field in FIELDS} for row in rows]
+        why += f", a row lacks {', '.join(lacking)}" if lacking else ""
+        failed = {"layer": script.parts[-3][:2], "name": script.stem, "how": why, "ok": False}
+        return [dict.fromkeys(FIELDS) | failed]
+    return [{name: row[name] for name in FIELDS} for row in rows]
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
@@ -49,7 +55,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     options = parser.parse_args()
     pattern = "*" if options.layer == "all" else f"{options.layer}_*"
-    scripts = sorted(ROOT.glob(f"packages/{pattern}/benchmarks/bench_*{options.only}*.py"))
+    found = sorted(ROOT.glob(f"packages/{pattern}/benchmarks/bench_*.py"))
+    scripts = [script for script in found if options.only in script.stem]
     if not scripts:
         print(f"no benchmark matches {options.layer!r} {options.only!r}", file=sys.stderr)
         return 2
