@@ -6,8 +6,10 @@ from collections import Counter, defaultdict
 
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.events import AttendTasks, EndTasks, StartTasks, TaskLaunch, WarmTasks
+from l2_aistation.core.pool import Slot
 from l2_aistation.core.world import Job
 from l2_aistation.documents import JobSpec, TaskGroup
+from l2_aistation.launchers import Place, resolve
 
 from .platform import Platform
 
@@ -18,6 +20,7 @@ def start_commands(platform: Platform, job: Job, attempt: Attempt) -> list[Start
     """One `StartTasks` for each node of the attempt."""
     spec = JobSpec.model_validate_json(job.spec_text)
     launches = _launches(platform, spec, attempt)
+    common, peers = _common(platform, job, attempt), _peers(platform, attempt)
     return [
         StartTasks(
             job=job.id,
@@ -29,6 +32,8 @@ def start_commands(platform: Platform, job: Job, attempt: Attempt) -> list[Start
             address=platform.node(node).address,
             checkpoint=None if spec.checkpoint is None else spec.checkpoint.path,
             hang_s=spec.limits.heartbeat_s,
+            environment=common,
+            peers=peers,
         )
         for node in attempt.nodes
     ]
@@ -49,6 +54,8 @@ def warm_command(platform: Platform, job: Job, attempt: Attempt, spare: str) -> 
         tasks=tuple(tasks),
         address=platform.node(spare).address,
         checkpoint=None if spec.checkpoint is None else spec.checkpoint.path,
+        environment=_common(platform, job, attempt),
+        peers=_peers(platform, attempt),
     )
 
 
@@ -72,6 +79,26 @@ def attend_commands(attempt: Attempt) -> list[AttendTasks]:
     return [AttendTasks(attempt.job, attempt.number, node, tuple(mine)) for node, mine in ranks.items()]
 
 
+def _common(platform: Platform, job: Job, attempt: Attempt) -> dict[str, str]:
+    """What every rank of an attempt finds in its environment alike."""
+    common = {
+        "WORLD_SIZE": str(len(attempt.slots)),
+        "MASTER_ADDR": platform.node(attempt.slots[0].node).address,
+        "MASTER_PORT": str(attempt.master_port),
+        "OGAI_JOB": attempt.job,
+        "OGAI_ATTEMPT": str(attempt.number),
+    }
+    if job.array_index is not None:
+        common["OGAI_ARRAY_INDEX"] = str(job.array_index)
+    return common
+
+
+def _peers(platform: Platform, attempt: Attempt) -> tuple[tuple[str, int], ...]:
+    """The gang's nodes in the order of the ranks: address and number of tasks."""
+    tasks = Counter(slot.node for slot in attempt.slots)
+    return tuple((platform.node(node).address, tasks[node]) for node in attempt.nodes)
+
+
 def _launches(platform: Platform, spec: JobSpec, attempt: Attempt) -> dict[str, list[TaskLaunch]]:
     groups = {group.name: group for group in spec.tasks}
     on_node = Counter(slot.node for slot in attempt.slots)
@@ -79,32 +106,65 @@ def _launches(platform: Platform, spec: JobSpec, attempt: Attempt) -> dict[str, 
     master = platform.node(attempt.slots[0].node).address
     launches: dict[str, list[TaskLaunch]] = defaultdict(list)
     for slot in attempt.slots:
-        group: TaskGroup = groups[slot.task]
-        local_rank = len(launches[slot.node])
-        environment = {
-            **group.environment,
-            "RANK": str(slot.rank),
-            "WORLD_SIZE": str(len(attempt.slots)),
-            "LOCAL_RANK": str(local_rank),
-            "LOCAL_WORLD_SIZE": str(on_node[slot.node]),
-            "GROUP_RANK": str(node_rank[slot.node]),
-            "MASTER_ADDR": master,
-            "MASTER_PORT": str(attempt.master_port),
-            "OGAI_JOB": attempt.job,
-            "OGAI_ATTEMPT": str(attempt.number),
-        }
-        if slot.accelerators:
-            facts = platform.node(slot.node).accelerators
-            visible = [facts[place].index for place in slot.accelerators]
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, visible))
-        launches[slot.node].append(
-            TaskLaunch(
-                rank=slot.rank,
-                local_rank=local_rank,
-                task=slot.task,
-                command=tuple(group.command),
-                environment=environment,
-                accelerators=slot.accelerators,
-            )
+        place = Place(
+            rank=slot.rank,
+            world_size=len(attempt.slots),
+            local_rank=len(launches[slot.node]),
+            local_world_size=on_node[slot.node],
+            node_rank=node_rank[slot.node],
+            nodes=len(node_rank),
+            master=master,
+            port=attempt.master_port,
+            job=attempt.job,
+            attempt=attempt.number,
+            accelerators=len(slot.accelerators),
+            checkpoint=None if spec.checkpoint is None else spec.checkpoint.path,
+            idle=spec.idle,
         )
+        launches[slot.node].append(_task(platform, groups[slot.task], slot, place))
     return launches
+
+
+def _task(platform: Platform, group: TaskGroup, slot: Slot, place: Place) -> TaskLaunch:
+    """A rank's own part: its command, its numbers, its devices."""
+    launch = resolve(group, place)
+    numbers = {
+        "RANK": place.rank,
+        "LOCAL_RANK": place.local_rank,
+        "LOCAL_WORLD_SIZE": place.local_world_size,
+        "GROUP_RANK": place.node_rank,
+    }
+    return TaskLaunch(
+        rank=slot.rank,
+        local_rank=place.local_rank,
+        task=slot.task,
+        command=launch.command,
+        environment={
+            **launch.environment,
+            **group.environment,
+            **{name: str(number) for name, number in numbers.items()},
+            **_devices(platform, slot),
+        },
+        accelerators=slot.accelerators,
+        cpu_milli=round(group.resources.cpu_cores * 1000),
+        memory_bytes=group.resources.memory_bytes,
+    )
+
+
+def _devices(platform: Platform, slot: Slot) -> dict[str, str]:
+    """The accelerators that a rank may use, and how much of one where it has only a part.
+
+    CUDA's MPS server, where one runs on the node, holds a part to these bounds (docs.nvidia.com/deploy/mps,
+    "Environment Variables"); without it they are an agreement between the programs.
+    """
+    if not slot.accelerators:
+        return {}
+    facts = platform.node(slot.node).accelerators
+    variables = {"CUDA_VISIBLE_DEVICES": ",".join(str(facts[place].index) for place in slot.accelerators)}
+    if slot.accelerator_milli:
+        variables["OGAI_ACCELERATOR_SHARE"] = f"{slot.accelerator_milli / 1000:g}"
+        variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = f"{slot.accelerator_milli / 10:g}"
+    if slot.accelerator_bytes:
+        variables["OGAI_ACCELERATOR_MEMORY_BYTES"] = str(slot.accelerator_bytes)
+        variables["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={max(slot.accelerator_bytes >> 20, 1)}M"
+    return variables

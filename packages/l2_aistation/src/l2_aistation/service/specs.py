@@ -8,6 +8,7 @@ from typing import Any
 
 import rfc8785
 
+from l2_aistation import launchers
 from l2_aistation._kit.documents import digest_of
 from l2_aistation._kit.problems import BadInput
 from l2_aistation.core.demand import Demand, demand_of
@@ -45,6 +46,7 @@ def check_spec(value: Any, names: Mapping[str, str] | None = None) -> CheckedSpe
         dependency.job = (names or {}).get(dependency.job, dependency.job)
     demand = demand_of(spec)
     _check_paths(spec)
+    launchers.check(spec)
     _check_labels(spec)
     document = spec.as_json()
     try:

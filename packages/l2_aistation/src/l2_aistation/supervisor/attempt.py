@@ -47,6 +47,7 @@ class Attempt:
         self.over = False
         self.ranks = [Rank(task, folder) for task in start.tasks]
         self._start, self._shared, self._journal, self._mark = start, shared, journal, mark
+        self._folder = folder
         self._watch = StepWatch(start.hang_s)
         self._kernel = KernelLog()
         logs = {rank.rank: rank.log for rank in self.ranks}
@@ -64,6 +65,8 @@ class Attempt:
     def start(self, server: ForkServer | None) -> None:
         """Starts every rank; one that cannot start counts as exited with 127."""
         self._copier.start()
+        if self._start.peers:
+            (self._folder / environment.HOSTFILE).write_text(environment.hostfile_of(self._start), "utf-8")
         for rank in self.ranks:
             try:
                 rank.start(self.environment_of(rank), self._shared, server)

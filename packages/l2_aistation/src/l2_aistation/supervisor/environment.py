@@ -12,11 +12,14 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from l2_aistation.core.events import StartTasks, TaskLaunch
+from l2_aistation.core.events import StartTasks, TaskLaunch, WarmTasks
 
 from .processes import MARK
 
 _SECRET = re.compile(r"^OGAI_L\d_|pass(word|wd)?$|secret|token$|api_?key$|credential", re.IGNORECASE)
+HOSTFILE = "hostfile"
+"""Beside a rank's log on its node; its path is OGAI_HOSTFILE."""
+
 _GET_ADDRESS = 0x8915  # SIOCGIFADDR, <linux/sockios.h>
 
 
@@ -39,7 +42,9 @@ def interface_of(address: str) -> str | None:
     return None
 
 
-def of_rank(start: StartTasks, task: TaskLaunch, *, shared: Path, steps: Path, mark: str) -> dict[str, str]:
+def of_rank(
+    start: StartTasks | WarmTasks, task: TaskLaunch, *, shared: Path, steps: Path, mark: str
+) -> dict[str, str]:
     """The whole environment of one rank: the node's, ours, and the platform's and user's over it."""
     added = {
         "PYTHONUNBUFFERED": "1",
@@ -51,7 +56,15 @@ def of_rank(start: StartTasks, task: TaskLaunch, *, shared: Path, steps: Path, m
         added["OMP_NUM_THREADS"] = "1"  # as torchrun does: ranks on one node share its cores
     if start.checkpoint is not None:
         added["OGAI_CHECKPOINT_DIR"] = str(shared / start.checkpoint)
+    if start.peers:
+        added["OGAI_PEERS"] = ",".join(f"{address}:{tasks}" for address, tasks in start.peers)
+        added["OGAI_HOSTFILE"] = str(steps.parent / HOSTFILE)
     interface = interface_of(start.address)
     if interface is not None:
         added |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
-    return {**without_secrets(os.environ), **added, **task.environment}
+    return {**without_secrets(os.environ), **added, **start.environment, **task.environment}
+
+
+def hostfile_of(start: StartTasks | WarmTasks) -> str:
+    """The gang's nodes as Open MPI and DeepSpeed read them."""
+    return "".join(f"{address} slots={tasks}\n" for address, tasks in start.peers)
