@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -92,6 +92,21 @@ class Aistation:
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         params = {} if tenant is None else {"tenant": tenant}
         return self._json("POST", "/jobs", json=value, headers=headers, params=params)
+
+    def submit_many(
+        self,
+        specs: Sequence[Document | dict[str, Any]],
+        *,
+        tenant: str | None = None,
+        key: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """Submits several job-specs, all or none; a dependency may name another of them by its name."""
+        values = [spec.as_json() if isinstance(spec, Document) else spec for spec in specs]
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        params = {} if tenant is None else {"tenant": tenant}
+        answer = self._json("POST", "/jobs:bulk", json={"jobs": values}, headers=headers, params=params)
+        jobs: list[dict[str, Any]] = answer["jobs"]
+        return jobs
 
     def jobs(
         self, *, state: str | None = None, queue: str | None = None, limit: int = 100
@@ -202,8 +217,24 @@ class Aistation:
         return self._list("/queues", {})
 
     def put_queue(self, name: str, **limits: Any) -> dict[str, Any]:
-        """Adds a queue or changes it."""
+        """Adds a queue or changes it: its `parent`, guarantees, caps, `weight`, user limits, `cells`."""
         return self._json("PUT", f"/queues/{_part(name)}", json=limits)
+
+    def delete_queue(self, name: str) -> dict[str, Any]:
+        """Takes a queue away that has no jobs and none below it."""
+        return self._json("DELETE", f"/queues/{_part(name)}")
+
+    def windows(self) -> list[dict[str, Any]]:
+        """Reservations and maintenance that are not over."""
+        return self._list("/windows", {})
+
+    def put_window(self, name: str, **window: Any) -> dict[str, Any]:
+        """Keeps nodes free: `kind`, `start`, `until`, `nodes` or `count`, and who is let in."""
+        return self._json("PUT", f"/windows/{_part(name)}", json=window)
+
+    def delete_window(self, name: str) -> dict[str, Any]:
+        """Takes a reservation or maintenance away."""
+        return self._json("DELETE", f"/windows/{_part(name)}")
 
     def faults(self) -> list[dict[str, Any]]:
         """The newest faults."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +20,15 @@ from l2_aistation._kit.tokens import TokenStore
 from l2_aistation.documents import JobRecord, JobSpec
 from l2_aistation.settings import Settings
 
-from . import admin, jobs, metering, simulate
+from . import admin, jobs, metering, policy, simulate
 from .common import AsJson, app
 
-__all__ = ["admin", "app", "jobs", "main", "metering", "simulate"]
+__all__ = ["admin", "app", "jobs", "main", "metering", "policy", "simulate"]
 
 add_config_command(app, Settings)
+SWITCH_S = 0.0005
+"""How long a thread may keep the interpreter from the others: the scheduler and the answers share it."""
+
 DOCUMENTS: dict[str, type[Document]] = {"job-spec": JobSpec, "job-record": JobRecord}
 
 
@@ -60,6 +64,7 @@ def serve(
     settings = Settings.load(host=host, port=port, broker_listen=broker_listen)
     logs.set_up()
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    sys.setswitchinterval(SWITCH_S)
     tokens = TokenStore(settings.tokens_file)
     tokens.admin_token()
     take_lock(settings).close()  # said here in one line; the service takes it for good

@@ -1,4 +1,4 @@
-"""Commands of an operator: pool, queues, tokens, broker."""
+"""Commands of an operator: pool, tokens, broker."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from l2_aistation.settings import Settings
 from .common import AsJson, Url, app, client
 
 pool_app = new_app("The pool: its nodes and where it comes from.")
-queue_app = new_app("Queues: guarantees, caps, weights.")
 token_app = new_app("Who may call: bearer tokens with a tenant and a role.")
 broker_app = new_app("The private broker that agents connect to.")
 app.add_typer(pool_app, name="pool")
-app.add_typer(queue_app, name="queue")
 app.add_typer(token_app, name="token")
 app.add_typer(broker_app, name="broker")
 
@@ -82,64 +80,34 @@ def pool_uncordon(node: Annotated[str, typer.Argument(help="the node's id")], ur
         aistation.uncordon(node)
 
 
-@queue_app.command("list")
-def queue_list(url: Url = None, as_json: AsJson = False) -> None:
-    """Show queues with their limits and use."""
-    columns = (
-        "name",
-        "guarantee_accelerators",
-        "cap_accelerators",
-        "used_accelerators",
-        "used_cpu_cores",
-        "share",
-        "waiting",
-        "active",
-    )
-    with client(url) as aistation:
-        show(aistation.queues(), columns, as_json=as_json)
-
-
-@queue_app.command("set")
-def queue_set(
-    name: Annotated[str, typer.Argument(help="the queue")],
-    guarantee_accelerators: Annotated[int, typer.Option(min=0, help="what it is sure to get")] = 0,
-    guarantee_cpu_cores: Annotated[float, typer.Option(min=0, help="what it is sure to get")] = 0,
-    cap_accelerators: Annotated[int | None, typer.Option(min=0, help="what it never exceeds")] = None,
-    cap_cpu_cores: Annotated[float | None, typer.Option(min=0, help="what it never exceeds")] = None,
-    weight: Annotated[float, typer.Option(help="its share when queues borrow")] = 1,
-    url: Url = None,
-) -> None:
-    """Add a queue or change it."""
-    with client(url) as aistation:
-        aistation.put_queue(
-            name,
-            guarantee_accelerators=guarantee_accelerators,
-            guarantee_cpu_cores=guarantee_cpu_cores,
-            cap_accelerators=cap_accelerators,
-            cap_cpu_cores=cap_cpu_cores,
-            weight=weight,
-        )
-
-
 @token_app.command("create")
 def token_create(
     name: Annotated[str, typer.Argument(help="the token's name")],
     tenant: Annotated[str, typer.Option(help="whose things it sees")],
-    role: Annotated[str, typer.Option(help="user or operator")] = "user",
+    role: Annotated[str, typer.Option(help="user, owner (of queues) or operator")] = "user",
+    queue: Annotated[list[str] | None, typer.Option(help="a queue that an owner looks after")] = None,
     lifetime_s: Annotated[float | None, typer.Option(help="seconds until it expires")] = None,
 ) -> None:
     """Make a token and print it: the only time that it can be read."""
-    print(TokenStore(Settings.load().tokens_file).create(name, tenant, role, lifetime_s=lifetime_s))
+    store = TokenStore(Settings.load().tokens_file)
+    print(store.create(name, tenant, role, lifetime_s=lifetime_s, queues=queue or ()))
 
 
 @token_app.command("list")
 def token_list(as_json: AsJson = False) -> None:
     """List tokens."""
+    columns = ("name", "tenant", "role", "queues", "expires")
     rows = [
-        {"name": row.name, "tenant": row.tenant, "role": row.role, "expires": row.expires}
+        {
+            "name": row.name,
+            "tenant": row.tenant,
+            "role": row.role,
+            "queues": list(row.queues),
+            "expires": row.expires,
+        }
         for row in TokenStore(Settings.load().tokens_file).rows()
     ]
-    show(rows, ("name", "tenant", "role", "expires"), as_json=as_json)
+    show(rows, columns, as_json=as_json)
 
 
 @token_app.command("revoke")

@@ -21,35 +21,44 @@ JOB_COLUMNS = ("id", "name", "tenant", "queue", "priority", "state", "attempt", 
 
 @app.command()
 def submit(
-    spec: Annotated[Path, typer.Argument(help="a job-spec, YAML or JSON; - reads standard input")],
+    spec: Annotated[
+        Path,
+        typer.Argument(help="a job-spec, or several (YAML documents); YAML or JSON; - is standard input"),
+    ],
     tenant: Annotated[str | None, typer.Option(help="the tenant to submit for (operators only)")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="watch the job until it is over")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a job."""
+    """Submit a job, an array, or several jobs at once, all or none."""
+    specs = read_specs(spec)
     with client(url) as aistation:
-        answer = aistation.submit(read_spec(spec), tenant=tenant)
-        if as_json:
-            show_json(answer)
+        if len(specs) == 1:
+            answers = [aistation.submit(specs[0], tenant=tenant)]
         else:
-            print(answer["id"])
+            answers = aistation.submit_many(specs, tenant=tenant)
+        if as_json:
+            show_json(answers[0] if len(specs) == 1 else answers)
+        else:
+            print("\n".join(answer["id"] for answer in answers))
         if wait:
-            _follow(aistation, answer["id"], as_json=as_json)
+            for answer in answers:
+                for job in answer.get("jobs", [answer["id"]]):
+                    _follow(aistation, job, as_json=as_json)
 
 
-def read_spec(path: Path) -> dict[str, Any]:
-    """A spec from YAML or JSON (which is YAML too)."""
+def read_specs(path: Path) -> list[dict[str, Any]]:
+    """Specs from YAML (several documents are several specs) or JSON (which is YAML too)."""
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
-        value = yaml.safe_load(text)
+        values = [value for value in yaml.safe_load_all(text) if value is not None]
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot be read: {error}", field=str(path)) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise BadInput(f"is neither YAML nor JSON: {error}", field=str(path)) from error
-    if not isinstance(value, dict):
+    if not values or not all(isinstance(value, dict) for value in values):
         raise BadInput("is no mapping", field=str(path), do="see `aistation schema job-spec`")
-    return value
+    return values
 
 
 def _follow(aistation: Aistation, job: str, *, as_json: bool) -> None:

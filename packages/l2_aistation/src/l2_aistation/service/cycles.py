@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from .launch import start_commands
 from .platform import Platform
 
 FULL_CYCLE_EVERY_S = 5.0
+log = logging.getLogger(__name__)
 EVICTABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.HELD, JobState.RESUMING})
 
 
@@ -93,7 +95,12 @@ class Cycles:
         slots = platform.world.pool.slots(entry.placement, job.demand.tasks)
         attempt = platform.begin(job, slots)
         platform.move(job, JobEvent.PLACE if attempt.number == 1 else JobEvent.RESUME)
-        platform.outbox.extend(start_commands(platform, job, attempt))
+        try:
+            platform.outbox.extend(start_commands(platform, job, attempt))
+        except Exception as error:
+            log.exception("job %s cannot be started", job.id)
+            job.cause = "launch_error"
+            stop(platform, job, JobState.FAILED, why=f"it cannot be started: {error}")
 
     def _evict(self, entry: Eviction) -> None:
         """Asks a job to leave: it goes back to its queue when its ranks have stopped.
