@@ -28,6 +28,9 @@ ENOUGH = 12.0
 FADES_AFTER = 4_000.0
 """Ended jobs of a class after which all its counts are halved."""
 
+MOST_LESSONS = 100_000
+"""Lessons that are kept for whoever writes them down."""
+
 EDGES: NDArray[np.float64] = 2.0 ** (np.arange(1, BINS + 1) / PER_OCTAVE)
 """Upper ends of the bins, seconds."""
 
@@ -58,16 +61,25 @@ class RunTimes:
 
     counts: dict[Class, Counts] = field(default_factory=dict)
     version: int = 0
+    lessons: list[tuple[tuple[Class, ...], int]] = field(default_factory=list)
+    """What was learned since somebody last cleared it: classes and bin."""
 
     def learn(self, job: Job, seconds: float) -> None:
         """Counts a job that ran for so long, all attempts together, and ended by itself."""
         place = bin_of(seconds)
-        for name in classes(job):
+        names = classes(job)
+        self.lessons.append((names, place))
+        del self.lessons[:-MOST_LESSONS]
+        self.count(names, place)
+
+    def count(self, names: Iterable[Class], place: int) -> None:
+        """Adds one to a bin of some classes."""
+        for name in names:
             counts = self.counts.get(name)
             if counts is None:
                 counts = self.counts[name] = np.zeros(BINS)
             counts[place] += 1
-            if place and counts.sum() > FADES_AFTER:
+            if counts.sum() > FADES_AFTER:
                 counts *= 0.5
         self.version += 1
 

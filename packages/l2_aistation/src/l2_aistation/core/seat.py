@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -57,7 +58,7 @@ def _anywhere(session: Session, job: Job, demand: Demand) -> Refusal | None:
 
 def _beside(session: Session, job: Job, demand: Demand) -> Refusal | None:
     """On what is free and not promised to others while the job would run."""
-    world, now = session.world, session.now
+    world = session.world
     own = world.promises.get(job.id)
     if own is not None and bookable(session, own.placement):
         session.book(job, own.placement)
@@ -69,6 +70,13 @@ def _beside(session: Session, job: Job, demand: Demand) -> Refusal | None:
         return known[1]
     if own is not None and plain and place(world.pool, demand) is None:
         return _misfit(session, demand)  # a look at the pool is cheaper than one at the future
+    return _in_gap(session, job, demand, masks, plain=plain)
+
+
+def _in_gap(
+    session: Session, job: Job, demand: Demand, masks: Sequence[Bools] | None, *, plain: bool
+) -> Refusal | None:
+    world, now = session.world, session.now
     end = gap_end(world, job, now)
     outranked = session.outranked(job)
     timeline = session.timeline(outranked)

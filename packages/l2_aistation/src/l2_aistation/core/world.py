@@ -47,6 +47,8 @@ class World:
     """What each claim has withdrawn from the pool."""
     evicted: dict[tuple[str, str], float] = field(default_factory=dict)
     """(claimant, victim) -> when.  No pair evicts twice, and no chain of pairs closes to a cycle."""
+    unheard: dict[tuple[str, str], float] = field(default_factory=dict)
+    """(action, claimant) -> when it was last looked for victims in vain."""
     decay: Decay = field(default_factory=Decay)
     """What each queue held over the time before, the longer ago the less."""
     journal: list[tuple[Any, ...]] | None = None
@@ -74,6 +76,8 @@ class World:
     """What each of them holds."""
     bookings: int = field(init=False, default=0)
     """Counts the changes of the books."""
+    touched: set[str] = field(init=False, default_factory=set)
+    """Jobs that changed, for whoever writes that down."""
     waiting: Waiting = field(init=False, default_factory=Waiting)
     """The queued jobs, in lanes of like ones."""
     empty: Pool = field(init=False)
@@ -87,21 +91,25 @@ class World:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "jobs":
+            self.__dict__.setdefault("touched", set())
             self.__dict__["waiting"] = Waiting()
             watched = Jobs(self.changed)
             self.__dict__["jobs"] = watched
             watched.update(value)
             return
-        if name == "waiting" and "waiting" in self.__dict__:
+        if name in ("waiting", "touched") and name in self.__dict__:
             return  # made with the jobs
         self.__dict__[name] = value
 
     def changed(self, job: Job, what: str) -> None:
         """Notes that a job came, went, or has another value of a decisive attribute."""
         gone = what == "gone"
+        self.touched.add(job.id)
         self.waiting.refresh(job, gone=gone or job.id in self.claims)
         if not job.waits or gone:
             self.promises.pop(job.id, None)
+        if gone:
+            self._dropped(job)
         if what == "queue" and (job.placement is not None or job.id in self.claims):
             self.recount()
         if gone and job.state in FINAL:
@@ -184,29 +192,41 @@ class World:
 
     def forget(self, name: str) -> None:
         """Drops a job that has ended, with its claim and what is known of its evictions."""
-        job = self.jobs.pop(name, None)
-        if name in self.claims and job is not None:
+        self.jobs.pop(name, None)
+
+    def _dropped(self, job: Job) -> None:
+        if job.id in self.claims:
             self.release(job)
-        for pair in [pair for pair in self.evicted if name in pair]:
+        for pair in [pair for pair in self.evicted if job.id in pair]:
             del self.evicted[pair]
+        for key in [key for key in self.unheard if key[1] == job.id]:
+            del self.unheard[key]
 
     # -- evictions -------------------------------------------------------------------------------
 
-    def may_evict(self, claimant: str, victim: str) -> bool:
-        """Whether it would be the first time, and closes no chain of evictions to a cycle."""
-        if claimant == victim or (claimant, victim) in self.evicted:
-            return False
-        seen, stack = {victim}, [victim]
+    def spared_by(self, claimant: str) -> set[str]:
+        """Whom a claimant may not evict: whom it has evicted before, and whoever evicted it.
+
+        Also who evicted one of those who evicted it, and so on: no chain of evictions ever closes.
+        """
+        evictors: dict[str, list[str]] = {}
+        spared = set()
+        for first, second in self.evicted:
+            evictors.setdefault(second, []).append(first)
+            if first == claimant:
+                spared.add(second)
+        above = {claimant}
+        stack = [claimant]
         while stack:
-            evictor = stack.pop()
-            for first, second in self.evicted:
-                if first != evictor or second in seen:
-                    continue
-                if second == claimant:
-                    return False
-                seen.add(second)
-                stack.append(second)
-        return True
+            for name in evictors.get(stack.pop(), ()):
+                if name not in above:
+                    above.add(name)
+                    stack.append(name)
+        return spared | above
+
+    def may_evict(self, claimant: str, victim: str) -> bool:
+        """Whether it would be the first time, and closes no chain of evictions."""
+        return victim not in self.spared_by(claimant)
 
     # -- queues ----------------------------------------------------------------------------------
 
@@ -263,6 +283,7 @@ class World:
 
     def count(self, job: Job, placement: Placement, sign: int) -> None:
         """Adds a placement to the books of its queue, tenant and user, or takes it off."""
+        self.touched.add(job.id)
         self.bookings += 1
         amount = self.amount(job) if placement is job.placement else amount_of(placement, self.pool)
         for name in lineage(self.queues, job.queue):

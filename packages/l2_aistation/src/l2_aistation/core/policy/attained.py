@@ -1,0 +1,67 @@
+"""Least attained service: who has run least goes first, and long runs make way for short ones.
+
+Where run times are not known, a job that has run for long is likely to run for long again (the
+distribution is heavy-tailed), so the one that has run least is likely the one that ends soonest
+(Tiresias, NSDI 2019; foreground-background scheduling).  Service is counted in a few levels, so that
+jobs of one level do not take turns all the time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from l2_aistation.core.world import Job, World
+
+from . import Rank, Request, Right, Rule
+
+LEVELS_S = (3_840.0, 15_360.0, 61_440.0, 245_760.0)
+"""Run times at which a job goes down a level: an hour, then four times as long each.
+
+They are ends of the levels by which waiting jobs are kept apart (`core.waiting.level_of`).
+"""
+
+MOST_LOST = 0.5
+"""The largest part of its run time that a job may lose by making way."""
+
+STRETCH = 8.0
+"""A job that has waited so many times its run time is first again, so that nobody starves."""
+
+
+class LeastAttained(Rule):
+    """Levels of attained service: a rank for those who wait, and a right over those who run."""
+
+    name = "least-attained"
+
+    def __init__(self, levels_s: Sequence[float] = LEVELS_S, stretch: float = STRETCH) -> None:
+        self.levels_s = tuple(levels_s)
+        self.stretch = stretch
+
+    def level(self, job: Job, now: float) -> int:
+        """The level of a job, 0 for one that has hardly run or has waited very long for its kind."""
+        ran = job.attained_s(now)
+        level = bisect_right(self.levels_s, ran)
+        if level and now - job.submitted_at - ran > self.stretch * ran:
+            return 0
+        return level
+
+    def rank(self, world: World, job: Job, now: float) -> Rank:  # noqa: ARG002
+        """The level."""
+        return self.level(job, now)
+
+    def rights(self, world: World, request: Request) -> Right | None:
+        """Jobs of the queue on a higher level, of no higher priority, soon after a checkpoint."""
+        if request.action != "preempt":
+            return None
+        mine = self.level(request.job, request.now)
+        if mine >= len(self.levels_s):
+            return None
+        others = world.by_leaf.get(request.job.queue, {}).values()
+        return Right([other for other in others if self._yields(other, request.job, mine, request.now)])
+
+    def _yields(self, other: Job, job: Job, mine: int, now: float) -> bool:
+        return (
+            other.priority <= job.priority
+            and self.level(other, now) > mine
+            and other.lost_work_s(now) <= MOST_LOST * other.attained_s(now)
+        )
