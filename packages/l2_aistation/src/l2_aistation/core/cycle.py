@@ -32,6 +32,11 @@ class Refusals(Mapping[str, Refusal]):
         self.world = world
 
     def __getitem__(self, name: str) -> Refusal:
+        claim = self.world.claims.get(name)
+        if claim is not None:
+            left = sum(1 for victim in claim.victims if victim not in self.world.holding)
+            words = "its place is kept; {free} of {needed} {unit} that hold it have stopped"
+            return Refusal("claim", words, needed=len(claim.victims), free=left, unit="jobs")
         found = self.world.waiting.refusal(name)
         if found is None:
             raise KeyError(name)

@@ -8,10 +8,24 @@ from l2_aistation.core.cycle import Action, Session
 
 from .allocate import allocate
 from .backfill import backfill
+from .consolidate import consolidate
+from .fulfil import fulfil
+from .preempt import preempt
+from .reclaim import reclaim
 
-__all__ = ["Action", "Session", "allocate", "backfill", "default_actions"]
+__all__ = [
+    "Action",
+    "Session",
+    "allocate",
+    "backfill",
+    "consolidate",
+    "default_actions",
+    "fulfil",
+    "preempt",
+    "reclaim",
+]
 
 
 def default_actions() -> Sequence[Action]:
     """The shipped order."""
-    return (allocate, backfill)
+    return (fulfil, allocate, backfill, consolidate, reclaim, preempt)

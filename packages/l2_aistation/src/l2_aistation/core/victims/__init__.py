@@ -1,0 +1,45 @@
+"""Who has to leave so that a claimant can start: the cheapest set, chosen by where the claimant will run.
+
+`find` first asks whether the claimant could start if everybody left whom it may ask; a gang that
+cannot evicts nobody.  Few candidates are searched exactly, by increasing weight; of many, those that
+free the most room for their weight are taken under each switch that could hold the claimant, and of
+these every one that turns out not to be needed is spared.  So no subset of the victims would do.
+"""
+
+from __future__ import annotations
+
+from l2_aistation.core.cycle import Session
+from l2_aistation.core.policy import Request, Right
+
+from .candidates import gather
+from .exact import MOST_EXACT, cheapest
+from .greedy import by_room
+from .spare import spared
+from .trial import Plan, Trial
+from .trying import by_trying
+
+__all__ = ["Plan", "find"]
+
+
+def find(session: Session, request: Request, right: Right) -> Plan | None:
+    """The plan of a claimant under one right; None where it finds no place, or need not ask anybody."""
+    candidates = gather(session, request, right)
+    if not candidates:
+        return None
+    trial = Trial(session, request, right, candidates)
+    if not trial.feasible():
+        return None
+    return _search(trial) or _search(trial.narrowed())
+
+
+def _search(trial: Trial) -> Plan | None:
+    if not trial.candidates:
+        return None
+    if len(trial.candidates) <= MOST_EXACT:
+        return cheapest(trial)
+    for way in (by_room, by_trying) if trial.by_room else (by_trying,):
+        for chosen in way(trial):
+            plan = spared(trial, chosen)
+            if plan is not None:
+                return plan
+    return None

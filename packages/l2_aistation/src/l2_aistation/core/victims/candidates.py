@@ -1,0 +1,75 @@
+"""Whom a claimant may ask to leave, and what that costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from l2_aistation.core.cycle import Session
+from l2_aistation.core.job import Job
+from l2_aistation.core.policy import Request, Right, says
+from l2_aistation.core.pool import Bits, Ints, Placement
+from l2_aistation.core.states import JobState
+
+EVICTABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.HELD, JobState.RESUMING})
+"""States that a job can be stopped in."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A job that may be asked to leave, where it is, and its weight."""
+
+    job: Job
+    placement: Placement
+    weight: int
+
+
+def gather(session: Session, request: Request, right: Right) -> list[Candidate]:
+    """Those who may be asked, the lightest first.
+
+    Left out is whom a policy protects, who is leaving or moving already, whom this claimant evicted
+    before, whoever evicted the claimant (or evicted one who did, and so on), and who is nowhere that
+    the claimant could use.
+    """
+    world, now = session.world, session.now
+    spare = world.spared_by(request.job.id) | world.leaving()
+    protectors = [policy.protects for policy in session.policies if says(policy, "protects")]
+    weighers = [policy.weighs for policy in session.policies if says(policy, "weighs")]
+    usable = world.pool.usable if right.where is None else world.pool.usable & right.where
+    everywhere = bool(usable.all())
+    found = []
+    for job in right.victims:
+        placement = job.placement
+        if placement is None or job.state not in EVICTABLE or job.id in spare or job.id in world.claims:
+            continue
+        if not everywhere and not usable[placement.nodes].any():
+            continue
+        if any(protects(world, job, request.job, now) for protects in protectors):
+            continue
+        weight = 1 + sum(weighs(world, job, now) for weighs in weighers)
+        found.append(Candidate(job, placement, weight))
+    found.sort(key=lambda item: (item.weight, item.job.id))
+    return found
+
+
+def rows_of(candidates: list[Candidate]) -> tuple[Ints, Ints, Bits, Ints, Ints]:
+    """All ranks of all candidates as arrays: candidate, node, bits of whole accelerators, cores, memory."""
+    placements = [item.placement for item in candidates]
+    return (
+        np.repeat(np.arange(len(placements)), [len(item) for item in placements]),
+        np.concatenate([item.nodes for item in placements]),
+        np.concatenate([_whole(item) for item in placements]),
+        np.concatenate([item.cpu_milli for item in placements]),
+        np.concatenate([item.memory_bytes for item in placements]),
+    )
+
+
+def _whole(placement: Placement) -> Bits:
+    """The bits of accelerators that are held whole; one that is shared is not free when one part goes."""
+    parts = placement.parts
+    if not len(parts):
+        return placement.bits
+    bits = placement.bits.copy()
+    bits[parts] = 0
+    return bits
