@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,9 +36,13 @@ COLUMNS = (
 
 @app.command()
 def simulate(
-    trace: Annotated[Path, typer.Argument(help="a trace: Philly, Alibaba 2023, sacct --parsable2, or generic CSV")],
+    trace: Annotated[
+        Path, typer.Argument(help="a trace: Philly, Alibaba 2023, sacct --parsable2, or generic CSV")
+    ],
     cluster: Annotated[str, typer.Option(help="64x8, 1250x8/leaf32/spine8, or a CSV file of nodes")],
-    policy: Annotated[list[str] | None, typer.Option(help="a policy to run; several times for several")] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(help="a policy to run; several times for several")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="write an HTML report to this file")] = None,
     quotas: Annotated[Path | None, typer.Option(help="quotas by day: CSV with date, vc, gpus")] = None,
     variant: Annotated[str | None, typer.Option(help="the re-sampling of an Alibaba trace")] = None,

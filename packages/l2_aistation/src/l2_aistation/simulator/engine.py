@@ -10,6 +10,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -57,7 +58,8 @@ class Simulation:
     meter: Meter = field(init=False)
     now: float = 0.0
     lives: dict[str, Life] = field(default_factory=dict)
-    done: list[tuple[TraceJob, float]] = field(default_factory=list)
+    done: list[tuple[int, TraceJob, float]] = field(default_factory=list)
+    """Jobs that ended: their place in the trace, and how long they took."""
     events: list[tuple[float, int, int, str]] = field(default_factory=list)
     arrived: int = 0
     waiting: int = 0
@@ -130,12 +132,13 @@ class Simulation:
                 self._end(life)
         jobs = self.trace.jobs
         while self.arrived < len(jobs) and jobs[self.arrived].submit_s <= self.now:
-            self._arrive(jobs[self.arrived])
+            self._arrive(self.arrived)
             self.arrived += 1
 
     # -- what happens to jobs ------------------------------------------------------------------------
 
-    def _arrive(self, entry: TraceJob) -> None:
+    def _arrive(self, number: int) -> None:
+        entry = self.trace.jobs[number]
         demand = demand_of(entry, self.widest)
         if impossible(self.world, demand) is not None:
             self.rejected += 1
@@ -152,7 +155,7 @@ class Simulation:
             owner=entry.user,
             checkpoint_s=self.costs.checkpoint_s,
         )
-        self.lives[job.id] = Life(entry, job, demand.accelerators)
+        self.lives[job.id] = Life(number, entry, job)
         self.world.jobs[job.id] = job
         self.fresh.append(job.id)
         self.waiting += 1
@@ -166,6 +169,7 @@ class Simulation:
         self.waiting -= 1
         job.started_at = self.now
         job.state = JobState.RUNNING
+        life.accelerators = job.placement.held_milli / 1000
         self.meter.take(job.id, job.placement, life.accelerators)
         self.scheme.started(job, self.now)
         self._at(self.now + job.overhead_s + life.left_s, END, job.id, life.starts)
@@ -182,7 +186,8 @@ class Simulation:
         self.world.forget(job.id)
         del self.lives[job.id]
         self.useful_s += life.accelerators * life.trace.duration_s
-        self.done.append((life.trace, self.now - life.trace.submit_s))
+        self.lost_s += life.accelerators * job.overhead_s
+        self.done.append((life.number, life.trace, self.now - life.trace.submit_s))
         self.dirty = True
         if self.progress is not None and len(self.done) % 1000 == 0:
             self.progress(len(self.done), len(self.trace.jobs))
@@ -222,7 +227,9 @@ class Simulation:
         self.scheme.queued(job)
 
     def _quota(self, change: QuotaChange) -> None:
-        self.world.put_queue(replace(self.world.queues[change.queue], guarantee_accelerators=change.accelerators))
+        self.world.put_queue(
+            replace(self.world.queues[change.queue], guarantee_accelerators=change.accelerators)
+        )
         self.dirty = True
 
     # -- decisions -------------------------------------------------------------------------------------
@@ -258,12 +265,12 @@ class Simulation:
 
     def _result(self, cpu_s: float) -> Result:
         meter = self.meter
-        order = sorted(self.done, key=lambda entry: entry[0].submit_s)
-        jct = np.array([span for _, span in order], dtype=np.float64)
-        duration = np.array([entry.duration_s for entry, _ in order], dtype=np.float64)
+        self.done.sort(key=itemgetter(0))
+        jct = np.array([taken for _, _, taken in self.done], dtype=np.float64)
+        duration = np.array([entry.duration_s for _, entry, _ in self.done], dtype=np.float64)
         span = meter.now - meter.start
         offered = meter.full * span or 1.0
-        by_queue = _by_queue([entry.queue for entry, _ in order], jct, duration)
+        by_queue = _by_queue([entry.queue for _, entry, _ in self.done], jct, duration)
         rates = np.array([row["progress"] for row in by_queue.values()], dtype=np.float64)
         return Result(
             policy=self.scheme.name,

@@ -13,7 +13,8 @@ class TraceJob:
     """One job of a trace.  Times are seconds of the trace's own clock.
 
     `tasks` 0 leaves the shape to the cluster: on one node where it fits, else over whole nodes.
-    CPU and memory are amounts of one task.
+    CPU and memory are amounts of one task.  `share_milli` is the part of
+    one accelerator that a task wants, in thousandths (0: all of it); `models` are those it may run on.
     """
 
     id: str
@@ -28,6 +29,8 @@ class TraceJob:
     cpu_milli: int = 0
     memory_bytes: int = 0
     model: str | None = None
+    share_milli: int = 0
+    models: tuple[str, ...] = ()
     limit_s: float | None = None
 
 
@@ -69,5 +72,7 @@ def demand_of(job: TraceJob, widest: int) -> Demand:
         memory_bytes=job.memory_bytes,
         accelerators=job.accelerators // tasks,
         model=job.model,
+        share_milli=job.share_milli,
+        models=job.models,
     )
     return Demand((group,), tasks)

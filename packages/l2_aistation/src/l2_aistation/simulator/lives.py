@@ -42,11 +42,12 @@ class SimulatedJob(Job):
 
 @dataclass(slots=True)
 class Life:
-    """One job on its way; `saved_s` of its work is safe in a checkpoint, `starts` numbers its attempts."""
+    """One job on its way; `number` is its place in the trace, `saved_s` of its work is safe in a checkpoint, `starts` numbers its attempts."""
 
+    number: int
     trace: TraceJob
     job: SimulatedJob
-    accelerators: int
+    accelerators: float = 0.0
     saved_s: float = 0.0
     starts: int = 0
     stopping: bool = False

@@ -24,14 +24,14 @@ class Meter:
         self.each = np.bitwise_count(pool.all_bits)
         self.largest_leaf = int(np.bincount(pool.leaf).max())
         self.now = self.start = start_s
-        self.held = 0
+        self.held = 0.0
         self.broken = 0
         self.stale = False
         self.held_s = self.broken_s = self.free_s = 0.0
         self.busy_held_s = self.busy_s = 0.0
         self.edges_s = self.leaf_edges_s = self.spine_edges_s = 0.0
         self.gangs = self.excess = 0
-        self.steps: list[tuple[float, int, int]] = []
+        self.steps: list[tuple[float, float, int]] = []
         self.edges: dict[str, tuple[float, int, int, int]] = {}
         self.rates: defaultdict[str, list[float]] = defaultdict(list)
 
@@ -53,14 +53,14 @@ class Meter:
         self.steps.append((self.now, self.held, waiting))
         self.now = to_s
 
-    def take(self, job: str, placement: Placement, accelerators: int) -> None:
+    def take(self, job: str, placement: Placement, accelerators: float) -> None:
         """A job starts."""
         self.held += accelerators
         self.stale = True
         if len(placement) > 1:
             self._gang(job, placement)
 
-    def give(self, job: str, accelerators: int) -> None:
+    def give(self, job: str, accelerators: float) -> None:
         """A job ends or is evicted."""
         self.held -= accelerators
         self.stale = True

@@ -19,7 +19,13 @@ MOST_QUEUES = 16
 CONFIG = {
     "background": None,
     "view": {"stroke": None},
-    "axis": {"labelColor": INK, "titleColor": INK, "gridColor": "#80808040", "domainColor": INK, "tickColor": INK},
+    "axis": {
+        "labelColor": INK,
+        "titleColor": INK,
+        "gridColor": "#80808040",
+        "domainColor": INK,
+        "tickColor": INK,
+    },
     "legend": {"labelColor": INK, "titleColor": INK},
     "range": {"category": ["#2f6fb5", "#c8553d", "#2f7d5b", "#b58a2f", "#7a4fa3", "#4aa3a2", "#8c564b"]},
 }
@@ -77,7 +83,12 @@ def _cdf(results: Sequence[Result], name: str, title: str) -> str:
             "mark": {"type": "line", "interpolate": "step-after"},
             "encoding": {
                 "x": {"field": "x", "type": "quantitative", "scale": {"type": "log"}, "title": title},
-                "y": {"field": "y", "type": "quantitative", "title": "share of jobs", "axis": {"format": "%"}},
+                "y": {
+                    "field": "y",
+                    "type": "quantitative",
+                    "title": "share of jobs",
+                    "axis": {"format": "%"},
+                },
                 "color": _color(results),
             },
         }

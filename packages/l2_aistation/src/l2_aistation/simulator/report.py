@@ -33,12 +33,18 @@ COLUMNS = (
 MEANINGS = (
     ("completion", "from submission to the end of the job"),
     ("waiting", "completion less the run time: queueing, lost work and restarts"),
-    ("utilisation", "accelerator-time held / offered, from the first submission to the last end, the tail included"),
+    (
+        "utilisation",
+        "accelerator-time held / offered, from the first submission to the last end, the tail included",
+    ),
     ("allocated while queued", "the same over the time in which at least one job waits"),
     ("useful", "accelerator-time of work that was kept / offered"),
     ("fairness", "Jain's index over queues of their mean run time / completion time; 1: all alike"),
     ("fragmentation", "of free accelerator-time, the part on nodes that are partly taken"),
-    ("ring edges", "of the edges between nodes of a ring over a gang's ranks, those between switches, by run time"),
+    (
+        "ring edges",
+        "of the edges between nodes of a ring over a gang's ranks, those between switches, by run time",
+    ),
 )
 
 

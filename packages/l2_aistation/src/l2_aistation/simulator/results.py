@@ -20,6 +20,7 @@ class Result:
     utilisation    accelerator-seconds held / offered, from the first submission to the last completion
     allocated_share  the same over the time in which at least one job waits
     useful_share   accelerator-seconds of kept work / offered
+    lost_s         accelerator-seconds held without use: work since the last checkpoint, stops and restarts
     fairness       Jain's index over queues of their mean progress rate (duration / jct)
     fragmentation  of free accelerator-seconds, those on nodes that are partly taken
     cross_leaf     of a gang's ring edges between nodes, those between leaves (by run time); cross_spine alike

@@ -16,7 +16,7 @@ from pathlib import Path
 from l2_aistation._kit.problems import BadInput
 from l2_aistation.core.pool import MOST_ACCELERATORS, AcceleratorFacts, NodeFacts
 
-from .traces.rows import Row, read_rows
+from .traces.rows import Row, header_of, rows_of
 
 SHAPE = re.compile(r"(\d{1,7})x(\d{1,3})(?:/leaf(\d{1,6}))?(?:/spine(\d{1,6}))?")
 MOST_NODES = 100_000
@@ -43,7 +43,9 @@ def cluster(shape: str) -> list[NodeFacts]:
             do=f"use 1 to {MOST_NODES} nodes of at most {MOST_ACCELERATORS} accelerators",
         )
     if 0 in (per_leaf, per_spine) and re.search(r"/(leaf|spine)0", shape):
-        raise BadInput(f"{shape!r} has an empty switch", field="cluster", do="use leaf1 or more, spine1 or more")
+        raise BadInput(
+            f"{shape!r} has an empty switch", field="cluster", do="use leaf1 or more, spine1 or more"
+        )
     cards = _cards(each, "gpu")
     return [_node(number, cards, per_leaf, per_spine) for number in range(nodes)]
 
@@ -63,11 +65,13 @@ def _cards(count: int, model: str) -> tuple[AcceleratorFacts, ...]:
 
 def from_csv(path: Path) -> list[NodeFacts]:
     """Nodes of a CSV file, in its order."""
-    header, rows = read_rows(path)
+    header = header_of(path)
     for name in ("node", "gpus"):
         if name not in header:
-            raise BadInput(f"has no column {name!r}", field=str(path), do="see the header in the documentation")
-    nodes = [_of_row(row) for row in rows]
+            raise BadInput(
+                f"has no column {name!r}", field=str(path), do="see the header in the documentation"
+            )
+    nodes = [_of_row(row) for row in rows_of(path)]
     if not nodes:
         raise BadInput("has no node", field=str(path))
     if len({node.id for node in nodes}) != len(nodes):

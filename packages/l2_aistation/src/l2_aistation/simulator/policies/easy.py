@@ -64,7 +64,8 @@ class Easy(Scheme):
     def _reserve(self, world: World, demand: Demand) -> None:
         """When the head can start, and what is then left beside it."""
         future = world.pool.copy()
-        need = demand.groups[0].accelerators
+        group = demand.groups[0]
+        need = 0 if group.part else group.accelerators  # what a node must have for even one task
         running = [(end, name) for name, end in self.ends.items()]
         heapq.heapify(running)
         found = None

@@ -13,7 +13,7 @@ from l2_aistation._kit.problems import BadInput
 from l2_aistation.simulator.jobs import QuotaChange, Trace
 
 from . import alibaba, generic, helios, philly, sacct
-from .rows import read_rows
+from .rows import header_of, rows_of
 
 FORMATS: tuple[ModuleType, ...] = (alibaba, philly, sacct, generic)
 
@@ -26,7 +26,7 @@ def read_trace(path: Path, *, variant: str | None = None) -> Trace:
     `variant` picks one of the re-samplings that a file of the Alibaba format holds.
     """
     form = _format(path)
-    _, rows = read_rows(path, form.DELIMITER)
+    rows = rows_of(path, form.DELIMITER)
     if form is alibaba:
         wanted = variant or alibaba.DEFAULT
         rows = (row for row in rows if row.cells.get("variant", wanted) == wanted)
@@ -44,16 +44,14 @@ def read_trace(path: Path, *, variant: str | None = None) -> Trace:
 
 def read_quotas(path: Path, start_s: float = 0.0) -> list[QuotaChange]:
     """Quota changes from a file with `date, vc, gpus`: the first date is `start_s` of the trace."""
-    header, rows = read_rows(path)
-    if not set(helios.COLUMNS) <= set(header):
+    if not set(helios.COLUMNS) <= set(header_of(path)):
         raise BadInput(f"has no columns {', '.join(helios.COLUMNS)}", field=str(path))
-    return helios.changes(rows, start_s)
+    return helios.changes(rows_of(path), start_s)
 
 
 def _format(path: Path) -> ModuleType:
     for form in FORMATS:
-        header, rows = read_rows(path, form.DELIMITER)
-        rows.close() if hasattr(rows, "close") else None
+        header = header_of(path, form.DELIMITER)
         if set(form.COLUMNS) <= set(header):
             return form
     raise BadInput(

@@ -24,13 +24,17 @@ def job(row: Row) -> TraceJob | None:
     duration = row.number("deletion_time", began) - began
     if duration <= 0:
         return None
+    share = row.whole("gpu_milli", most=1000)
+    accelerators = row.whole("num_gpu", most=1024)
     return TraceJob(
         row.text("name"),
         created,
         duration,
-        row.whole("num_gpu", most=1024),
+        accelerators,
         tasks=1,
         queue=row.text("qos", "default"),
         cpu_milli=row.whole("cpu_milli"),
         memory_bytes=row.whole("memory_mib") << 20,
+        share_milli=share if accelerators == 1 and 0 < share < 1000 else 0,
+        models=tuple(filter(None, row.text("gpu_spec", "").split("|"))),
     )

@@ -7,6 +7,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -57,39 +58,38 @@ class Row:
         return BadInput(f"{name} {what}", field=f"{self.path}:{self.line}")
 
 
-def read_rows(path: Path, delimiter: str = ",") -> tuple[list[str], Iterator[Row]]:
-    """The header, and the rows as they are read."""
-    stream = _open(path)
-    reader = csv.reader(stream, delimiter=delimiter)
-    try:
+def header_of(path: Path, delimiter: str = ",") -> list[str]:
+    """The names of the columns."""
+    with _reading(path) as stream:
+        return [name.strip() for name in next(csv.reader(stream, delimiter=delimiter), [])]
+
+
+def rows_of(path: Path, delimiter: str = ",") -> Iterator[Row]:
+    """The rows as they are read; empty lines are left out."""
+    with _reading(path) as stream:
+        reader = csv.reader(stream, delimiter=delimiter)
         header = [name.strip() for name in next(reader, [])]
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"cannot be read: {error}", field=str(path)) from error
-    return header, _rows(path, header, reader, stream)
+        for number, cells in enumerate(reader, 2):
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                raise BadInput(
+                    f"has {len(cells)} cells where the header has {len(header)}", field=f"{path}:{number}"
+                )
+            yield Row(path, number, dict(zip(header, cells, strict=True)))
 
 
-def _rows(path: Path, header: list[str], reader: Iterator[list[str]], stream: IO[str]) -> Iterator[Row]:
-    width = len(header)
-    with stream:
-        try:
-            for number, cells in enumerate(reader, 2):
-                if not cells:
-                    continue
-                if len(cells) != width:
-                    raise BadInput(
-                        f"has {len(cells)} cells where the header has {width}", field=f"{path}:{number}"
-                    )
-                yield Row(path, number, dict(zip(header, cells, strict=True)))
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-            raise BadInput(f"cannot be read: {error}", field=str(path)) from error
-
-
-def _open(path: Path) -> IO[str]:
+@contextmanager
+def _reading(path: Path) -> Iterator[IO[str]]:
+    """The file's text, unpacked; what is wrong with it as `BadInput`."""
     try:
-        raw = open(path, "rb")  # noqa: SIM115 (the reader of the rows closes it)
+        with open(path, "rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            plain = gzip.GzipFile(fileobj=raw) if packed else raw
+            with io.TextIOWrapper(plain, encoding="utf-8-sig", newline="") as stream:
+                yield stream
     except OSError as error:
-        raise BadInput(f"cannot be read: {error.strerror}", field=str(path)) from error
-    packed = raw.read(2) == b"\x1f\x8b"
-    raw.seek(0)
-    plain = gzip.GzipFile(fileobj=raw) if packed else raw
-    return io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
+        raise BadInput(f"cannot be read: {error.strerror or error}", field=str(path)) from error
+    except (EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"cannot be read: {error}", field=str(path)) from error

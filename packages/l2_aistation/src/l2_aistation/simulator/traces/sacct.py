@@ -28,7 +28,8 @@ def job(row: Row) -> TraceJob | None:
         return None
     held = _tres(row)
     nodes = max(row.whole("NNodes", 1, most=1 << 20), 1)
-    accelerators = int(held.get("gres/gpu", 0))
+    typed = sum(amount for name, amount in held.items() if name.startswith("gres/gpu:"))
+    accelerators = int(held.get("gres/gpu", typed))
     tasks = nodes if accelerators % nodes == 0 else 1
     limit = row.cells.get("TimelimitRaw", "")
     return TraceJob(
