@@ -20,7 +20,13 @@ from .hot import HotSubmit
 from .messages import MESSAGES
 from .metrics import register
 
-NAVIGATION = (("/", "Pool"), ("/jobs", "Jobs"), ("/queues", "Queues"), ("/faults", "Faults"))
+NAVIGATION = (
+    ("/", "Pool"),
+    ("/jobs", "Jobs"),
+    ("/queues", "Queues"),
+    ("/usage", "Usage"),
+    ("/faults", "Faults"),
+)
 
 
 def create_app(

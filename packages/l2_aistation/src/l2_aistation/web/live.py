@@ -7,7 +7,7 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -38,6 +38,7 @@ class Live:
         self.looking = asyncio.Lock()
         self.looked_at = 0.0
         self.cost_s = 0.0
+        self.kept_until: dict[Any, tuple[float, bytes]] = {}
 
     async def look(self) -> None:
         """Takes a fresh snapshot in; watchers are told if anything changed."""
@@ -57,6 +58,14 @@ class Live:
         if time.monotonic() - self.looked_at > TICK_S:
             await self.look()
         return self.board
+
+    async def kept(self, key: Any, seconds: float, make: Callable[[], Any]) -> bytes:
+        """The JSON of what `make` gives, for all who ask within some seconds."""
+        at, body = self.kept_until.get(key, (0.0, b""))
+        if time.monotonic() > at:
+            body = _json(await asyncio.to_thread(make))
+            self.kept_until[key] = time.monotonic() + seconds, body
+        return body
 
     @contextlib.asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:

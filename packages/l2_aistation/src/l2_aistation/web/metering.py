@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
 from l2_aistation.core.metering import Dimension
-from l2_aistation.service import views
+from l2_aistation.service import times
 from l2_aistation.service.metering import Metering, Report, parse_time
 
 from .common import Caller, Platform
@@ -31,7 +31,7 @@ def usage(
     who: Caller, service: Platform, by: Dimension = "tenant", since: Moment = "", until: Moment = ""
 ) -> dict[str, Any]:
     """Accelerator-hours held, used and idle within a window, and what became of the whole pool."""
-    return report_of(who, service, by, since, until).as_json(views.moment)
+    return report_of(who, service, by, since, until).as_json(times.moment)
 
 
 @router.get("/usage.csv", response_class=PlainTextResponse)
