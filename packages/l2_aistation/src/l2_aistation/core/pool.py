@@ -82,6 +82,8 @@ class Pool:
         self.rack_names = [name for _, _, name in racks]
         self.leaf_spine = np.zeros(len(leaves), dtype=np.int64)
         self.leaf_spine[self.leaf] = self.spine
+        self.leaf_start = np.searchsorted(self.leaf, np.arange(len(leaves) + 1))
+        """Where the nodes of each leaf begin, and behind the last one the number of nodes."""
         self.spare = np.array([node.spare for node in self.facts], dtype=np.bool_)
         self.up = np.zeros(count, dtype=np.bool_)
         self.cordoned = np.zeros(count, dtype=np.bool_)
@@ -90,7 +92,7 @@ class Pool:
         self.devices = Devices(self.facts, self.reserve_bytes)
         self.models = self.devices.models
         self.model_bits = self.devices.bits_by_model()
-        self.all_bits = np.bitwise_or.reduce(self.model_bits, axis=0, initial=0).astype(np.uint64)
+        self.all_bits: Bits = np.bitwise_or.reduce(self.model_bits, axis=0, initial=0).astype(np.uint64)
         self.free_bits = self.all_bits.copy()
         self.cpu_free = self.cpu_total.copy()
         self.memory_free = self.memory_total.copy()
@@ -101,6 +103,9 @@ class Pool:
         names = set(weak_leaves)
         self.weak_leaf = np.array([name in names for name in self.leaf_names], dtype=np.bool_)
         """Leaves whose links upwards are degraded."""
+        self.sound = True
+        """Whether nothing of all this is degraded."""
+        self._look()
         self.cached: dict[str, Bools] = {}
         """By the digest of a data set: the nodes that have it."""
         self.changed = np.zeros(count, dtype=np.int64)
@@ -141,10 +146,15 @@ class Pool:
         number = self.index[node]
         self.weak[number] = not ok
         self.weak_rails[number] = weak_rails
+        self._look()
 
     def set_link(self, leaf: str, *, ok: bool) -> None:
         """Says whether the links of a leaf upwards are well."""
         self.weak_leaf[[number for number, name in enumerate(self.leaf_names) if name == leaf]] = not ok
+        self._look()
+
+    def _look(self) -> None:
+        self.sound = not (self.weak.any() or self.weak_rails.any() or self.weak_leaf.any())
 
     def set_cached(self, data: str, nodes: Iterable[str]) -> None:
         """Says which nodes have a data set (its digest) on their own disks."""
@@ -163,8 +173,8 @@ class Pool:
         """The accelerators of any of some models on each node; of all models where none is named."""
         if not models:
             return self.all_bits
-        bits: Bits = np.bitwise_or.reduce([self.bits_of(model) for model in models])
-        return bits
+        found = np.bitwise_or.reduce([self.bits_of(model) for model in models])
+        return np.asarray(found, dtype=np.uint64)
 
     def take(self, placement: Placement) -> None:
         """Books a gang whole; `ValueError`, and nothing booked, where an accelerator is held."""
@@ -285,7 +295,7 @@ class Pool:
         fresh = Pool(self.facts, self.reserve_bytes)
         for name in MARKS:
             setattr(fresh, name, getattr(self, name).copy())
-        fresh.cached = dict(self.cached)
+        fresh.cached, fresh.sound = dict(self.cached), self.sound
         for placement in held:
             fresh.take(placement)
         return fresh

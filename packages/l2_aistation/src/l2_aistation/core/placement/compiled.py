@@ -36,6 +36,16 @@ def raised(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints]:
     return result
 
 
+def compile_all() -> None:
+    """Compiles every loop, by scoring no nodes."""
+    row, table = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
+    classes = Classes(row, row, row, row, row, row)
+    state = State(row, row, table, table, table, table, row)
+    amounts(classes, row, row, table, table)
+    for milli in (0, 1):
+        raised(classes, Need(1, 1, 1, milli, 0, -1), state)
+
+
 @loop
 def _amount(classes: Classes, cpu: int, memory: int, idle: Ints, model: Ints) -> int:
     every = 0

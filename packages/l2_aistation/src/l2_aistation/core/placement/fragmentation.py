@@ -18,7 +18,7 @@ from l2_aistation.core.pool import WHOLE, Bools, Ints, Placement, Pool
 
 from . import fragments
 from .gang import ranks
-from .kernels import compiled, loops
+from .kernels import compiled, fragment_loops
 from .room import Room
 from .shares import part_placement
 
@@ -124,7 +124,7 @@ class Fragmentation:
         nodes = np.flatnonzero(self.pool.changed > self._seen)
         self.idle[nodes] = fragments.idle_milli(self.pool, nodes)
         pool = self.pool
-        way = loops().amounts if compiled(len(pool)) else fragments.amounts
+        way = fragment_loops().amounts if compiled(len(pool)) else fragments.amounts
         self.before[nodes] = way(
             self.classes,
             pool.cpu_free[nodes],
@@ -151,7 +151,7 @@ class Fragmentation:
             column = self._columns[key] = Column(need, none, none.copy())
         if column.seen != self.pool.bookings:
             nodes = np.flatnonzero(self.pool.changed > column.seen)
-            way = loops().raised if compiled(len(self.pool)) else fragments.raised
+            way = fragment_loops().raised if compiled(len(self.pool)) else fragments.raised
             column.added[nodes], column.place[nodes] = way(
                 self.classes, column.need, fragments.State.of(self.pool, self.idle, self.before, nodes)
             )

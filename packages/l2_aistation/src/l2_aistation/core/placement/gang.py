@@ -15,6 +15,7 @@ from l2_aistation.core.demand import Demand, TaskDemand
 from l2_aistation.core.pool import Bools, Ints, Placement, Pool
 
 from .inside import accelerators
+from .kernels import compiled, loops
 from .room import Room, allowed, capacity
 from .shares import place_parts
 from .spread import spread
@@ -25,7 +26,14 @@ def place_group(
     pool: Pool, room: Room, group: TaskDemand, count: int, demand: Demand, wishes: Sequence[Bools] = ()
 ) -> Placement | None:
     """`count` tasks of one group; None where they do not fit.  The dearest of the `wishes` comes first."""
+    within = _compiled(pool, group, demand, wishes)
     for model in models_to_try(pool, group):
+        if within is not None:
+            free = allowed(pool, room, group, model)
+            found: Placement | None = loops().place_gang(pool, room, free, group, count, within)
+            if found is not None:
+                return found
+            continue
         best: tuple[tuple[int, int], Ints] | None = None
         for caps in ladder(pool, room, group, count, model, wishes):
             chosen = _chosen(pool, room, caps, count, demand)
@@ -39,6 +47,18 @@ def place_group(
         if best is not None:
             return ranks(pool, room, group, best[1], model)
     return None
+
+
+WITHIN = {None: 0, "site": 0, "spine": 1, "leaf": 2}
+"""Required levels that the compiled loops know."""
+
+
+def _compiled(pool: Pool, group: TaskDemand, demand: Demand, wishes: Sequence[Bools]) -> int | None:
+    """The required level in the compiled loops' words; None where they are not there or choose otherwise."""
+    plain = pool.sound and pool.devices.plain and not (group.part or wishes or demand.rules)
+    if not plain or demand.preferred not in (None, "leaf") or not compiled(len(pool)):
+        return None
+    return WITHIN.get(demand.required)
 
 
 def models_to_try(pool: Pool, group: TaskDemand) -> list[str | None]:

@@ -1,12 +1,12 @@
 """Which of two ways the hot loops run: compiled by numba where it is installed, else as numpy arrays.
 
-Both give the same results to the bit (tested), since they compute in integers.  By default small
-pools stay with numpy, which is fast enough for them and needs no compiler in memory.
+Both give the same results to the bit (tested), since they compute in integers.  Compiling takes some
+seconds the first time on a machine, so nobody waits for it: by default arrays are used until `warm` has
+been called, and for small pools always.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -17,28 +17,45 @@ Way = Literal["auto", "numba", "numpy"]
 LEAST_NODES = 256
 """From this size of a pool on, compiled loops pay."""
 
-_chosen: dict[str, Way] = {"way": "auto"}
+_state: dict[str, str] = {"way": "auto", "warm": ""}
 
 
 def use(way: Way) -> None:
-    """Chooses for this process: `numba`, `numpy`, or by the pool's size (`auto`)."""
+    """Chooses for this process: `numba`, `numpy`, or compiled loops for large pools once warm (`auto`)."""
     if way == "numba" and not available():
         raise ValueError("numba is not installed")
-    _chosen["way"] = way
+    _state["way"] = way
 
 
-@lru_cache(maxsize=1)
 def available() -> bool:
     """Whether numba is installed."""
     return find_spec("numba") is not None
 
 
+def warm() -> bool:
+    """Compiles the loops, or reads them from disk; False where numba is not installed.
+
+    May run in a thread of its own.
+    """
+    if not available():
+        return False
+    loops().compile_all()
+    fragment_loops().compile_all()
+    _state["warm"] = "yes"
+    return True
+
+
 def compiled(nodes: int) -> bool:
     """Whether loops over a pool of this size are compiled."""
-    way = _chosen["way"]
-    return way == "numba" or (way == "auto" and nodes >= LEAST_NODES and available())
+    way = _state["way"]
+    return way == "numba" or (way == "auto" and nodes >= LEAST_NODES and bool(_state["warm"]))
+
+
+def fragment_loops() -> ModuleType:
+    """The compiled arithmetic of fragments."""
+    return import_module(".compiled", __package__)
 
 
 def loops() -> ModuleType:
-    """The compiled loops."""
-    return import_module(".compiled", __package__)
+    """The compiled choice of nodes for a gang."""
+    return import_module(".compiled_gang", __package__)
