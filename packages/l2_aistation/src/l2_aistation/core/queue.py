@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -69,6 +69,58 @@ class Queue:
         values["cells"] = tuple(Cells(**item) for item in values.get("cells") or ())
         values["unlimited"] = tuple(values.get("unlimited") or ())
         return cls(**values)
+
+
+class Tree(dict[str, Queue]):
+    """Queues by name, and what each has from those above it, worked out once for each change."""
+
+    def __init__(self, queues: Mapping[str, Queue] | Iterable[tuple[str, Queue]] = ()) -> None:
+        super().__init__(queues)
+        self.lines: dict[str, tuple[str, ...]] = {}
+        self.leasts: dict[str, float] = {}
+        self.consents: dict[str, bool] = {}
+
+    def __setitem__(self, name: str, queue: Queue) -> None:
+        super().__setitem__(name, queue)
+        self._changed()
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.lines.clear()
+        self.leasts.clear()
+        self.consents.clear()
+
+    def setdefault(self, name: str, queue: Queue | None = None) -> Queue:
+        """The queue of that name, put in where there is none."""
+        if name not in self:
+            self[name] = Queue(name) if queue is None else queue
+        return self[name]
+
+    def line(self, name: str) -> tuple[str, ...]:
+        """A queue and those above it, up to the root."""
+        known = self.lines.get(name)
+        if known is None:
+            known = self.lines[name] = tuple(lineage(self, name))
+        return known
+
+    def min_run_s(self, name: str) -> float:
+        """How long jobs of a queue run before they may be asked to leave."""
+        known = self.leasts.get(name)
+        if known is None:
+            spans = [self[above].min_run_s for above in self.line(name) if above in self]
+            known = self.leasts[name] = max(spans, default=0.0)
+        return known
+
+    def preemptible(self, name: str) -> bool:
+        """Whether jobs of a queue may be asked to leave at all."""
+        known = self.consents.get(name)
+        if known is None:
+            line = self.line(name)
+            known = self.consents[name] = all(self[above].preemptible for above in line if above in self)
+        return known
 
 
 def lineage(queues: Mapping[str, Queue], name: str) -> Iterator[str]:

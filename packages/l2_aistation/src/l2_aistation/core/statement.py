@@ -74,8 +74,8 @@ class Statement:
         if victim.placement is None:
             raise ValueError(f"job {victim.id} holds nothing")
         if victim is not claimant:
-            if not self.world.may_evict(claimant.id, victim.id):
-                raise ValueError(f"{claimant.id} may not evict {victim.id} (again)")
+            if (claimant.id, victim.id) in self.world.evicted:
+                raise ValueError(f"{claimant.id} has evicted {victim.id} before")
             self.world.evicted[claimant.id, victim.id] = now
         lost = victim.lost_work_s(now)
         self.entries.append(Eviction(victim, claimant, action, victim.placement, lost, now))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from .amount import Amount, amount_of
 from .claims import Claim, Hold, room_for
@@ -14,7 +14,7 @@ from .estimates import RunTimes
 from .job import Job, Jobs
 from .pool import Placement, Pool, Totals
 from .promise import Promise
-from .queue import Cells, Queue, check_queue, lineage
+from .queue import Cells, Queue, Tree, check_queue
 from .refusal import Refusal
 from .states import FINAL, JobState
 from .waiting import Waiting
@@ -34,7 +34,7 @@ class World:
     """
 
     pool: Pool
-    queues: dict[str, Queue] = field(default_factory=dict)
+    queues: dict[str, Queue] = field(default_factory=Tree)
     jobs: Jobs = field(default_factory=dict)  # type: ignore[assignment]
     by_queue: dict[str, Amount] = field(default_factory=dict)
     """What each queue holds with its children, claims included."""
@@ -99,7 +99,7 @@ class World:
             return
         if name in ("waiting", "touched") and name in self.__dict__:
             return  # made with the jobs
-        self.__dict__[name] = value
+        self.__dict__[name] = Tree(value) if name == "queues" else value
 
     def changed(self, job: Job, what: str) -> None:
         """Notes that a job came, went, or has another value of a decisive attribute."""
@@ -230,9 +230,14 @@ class World:
 
     # -- queues ----------------------------------------------------------------------------------
 
-    def lineage(self, name: str) -> Iterable[str]:
+    @property
+    def tree(self) -> Tree:
+        """The queues, and what each has from those above it."""
+        return cast("Tree", self.queues)
+
+    def lineage(self, name: str) -> tuple[str, ...]:
         """A queue and those above it, up to the root."""
-        return lineage(self.queues, name)
+        return self.tree.line(name)
 
     def put_queue(self, queue: Queue) -> None:
         """Adds a queue or changes one; `BadInput` where it does not fit into the tree."""
@@ -286,7 +291,7 @@ class World:
         self.touched.add(job.id)
         self.bookings += 1
         amount = self.amount(job) if placement is job.placement else amount_of(placement, self.pool)
-        for name in lineage(self.queues, job.queue):
+        for name in self.tree.line(job.queue):
             _book(self.by_queue, name).add(amount, sign)
             _book(self.by_user, (name, job.tenant, job.owner)).add(amount, sign)
         _book(self.by_tenant, job.tenant).add(amount, sign)

@@ -14,11 +14,4 @@ class Consent(Rule):
 
     def protects(self, world: World, victim: Job, claimant: Job, now: float) -> bool:  # noqa: ARG002
         """Whether the job, its queue or one above it is not preemptible."""
-        return not preemptible(world, victim)
-
-
-def preemptible(world: World, job: Job) -> bool:
-    """Whether a job may be asked to leave at all."""
-    return job.preemptible and all(
-        world.queues[name].preemptible for name in world.lineage(job.queue) if name in world.queues
-    )
+        return not (victim.preemptible and world.tree.preemptible(victim.queue))

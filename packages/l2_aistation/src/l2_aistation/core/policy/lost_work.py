@@ -14,11 +14,17 @@ FINEST = 1_000_000_000
 
 
 class LostWork(Rule):
-    """The run time since the last checkpoint, and that of a restart, times the share of the pool."""
+    """The run time since the last checkpoint, and that of a restart, times the share of the accelerators.
+
+    A job without accelerators counts by its dominant share of the rest."""
 
     name = "lost-work"
 
     def weighs(self, world: World, victim: Job, now: float) -> int:
         """Seconds lost times thousand-millionths of the pool."""
-        share = round(world.amount(victim).dominant_share(world.totals) * FINEST)
+        held = world.amount(victim)
+        if held.accelerator_milli:
+            share = held.accelerator_milli * FINEST // (world.totals.accelerators * 1000)
+        else:
+            share = round(held.dominant_share(world.totals) * FINEST)
         return share * (RESTART_S + round(victim.lost_work_s(now)))

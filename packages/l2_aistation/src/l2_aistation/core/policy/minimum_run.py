@@ -14,10 +14,7 @@ class MinimumRun(Rule):
 
     def protects(self, world: World, victim: Job, claimant: Job, now: float) -> bool:  # noqa: ARG002
         """Whether the job has not had its minimum run time yet."""
-        least = max(
-            (world.queues[name].min_run_s for name in world.lineage(victim.queue) if name in world.queues),
-            default=0.0,
-        )
+        least = world.tree.min_run_s(victim.queue)
         if not least:
             return False
         return victim.started_at is None or now - victim.started_at < least

@@ -79,28 +79,25 @@ class Books:
     def borrowers(self) -> Iterator[Job]:
         """The jobs of queues that are over their guarantees."""
         for queue, jobs in self.world.by_leaf.items():
-            path = self.path(queue)
-            if path and jobs and all(self._used(name) is not None for name in path):
-                for job in jobs.values():
-                    if self._borrows(path, self.world.amount(job), NOTHING):
-                        yield job
+            path = self.path(queue) if jobs else []
+            if not path:
+                continue
+            books = [(self._queue(name), self._used(name)) for name in path]
+            for job in jobs.values():
+                held = self.world.amount(job)
+                if all(over(above, used, held) for above, used in books):
+                    yield job
 
-    def _used(self, name: str) -> Amount | None:
-        used = self.world.by_queue.get(name)
-        if used is None or name not in self.gone:
+    def _queue(self, name: str) -> Queue:
+        return self.world.queues.get(name) or Queue(name)
+
+    def _used(self, name: str) -> Amount:
+        used = self.world.by_queue.get(name, NOTHING)
+        if name not in self.gone:
             return used
         left = used.copy()
         left.add(self.gone[name], -1)
         return left
-
-    def _borrows(self, path: Sequence[str], held: Amount, planned: Amount) -> bool:
-        for name in path:
-            used = (self._used(name) or NOTHING).copy()
-            used.add(planned, -1)
-            queue = self.world.queues.get(name) or Queue(name)
-            if not over(queue, used, held):
-                return False
-        return True
 
     def allows(self, victims: Sequence[Job]) -> bool:
         """Whether each of them can leave, in some order, at a time when its queues still borrow.
@@ -108,21 +105,21 @@ class Books:
         The largest of a queue goes last: then it breaks the guarantee only by what it is in one piece.
         """
         by_queue: dict[str, list[Amount]] = {}
-        paths: dict[str, list[str]] = {}
         for victim in victims:
             path = self.path(victim.queue)
             if not path:
                 return False
-            for place, name in enumerate(path):
+            for name in path:
                 by_queue.setdefault(name, []).append(self.world.amount(victim))
-                paths[name] = path[place : place + 1]
-        for name, amounts in by_queue.items():
-            amounts.sort(key=lambda amount: (amount.accelerator_milli, amount.cpu_milli))
-            planned = Amount()
-            for amount in amounts:
-                if not self._borrows(paths[name], amount, planned):
-                    return False
-                planned.add(amount)
+        return all(self._can_spare(name, amounts) for name, amounts in by_queue.items())
+
+    def _can_spare(self, name: str, amounts: list[Amount]) -> bool:
+        queue, left = self._queue(name), self._used(name).copy()
+        amounts.sort(key=lambda amount: (amount.accelerator_milli, amount.cpu_milli))
+        for amount in amounts:
+            if not over(queue, left, amount):
+                return False
+            left.add(amount, -1)
         return True
 
 

@@ -16,13 +16,15 @@ EVICTABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.HELD, JobSt
 """States that a job can be stopped in."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Candidate:
     """A job that may be asked to leave, where it is, and its weight."""
 
     job: Job
     placement: Placement
     weight: int
+    number: int = 0
+    """Its place among the candidates."""
 
 
 def gather(session: Session, request: Request, right: Right) -> list[Candidate]:
@@ -50,6 +52,8 @@ def gather(session: Session, request: Request, right: Right) -> list[Candidate]:
         weight = 1 + sum(weighs(world, job, now) for weighs in weighers)
         found.append(Candidate(job, placement, weight))
     found.sort(key=lambda item: (item.weight, item.job.id))
+    for number, item in enumerate(found):
+        item.number = number
     return found
 
 
@@ -67,9 +71,8 @@ def rows_of(candidates: list[Candidate]) -> tuple[Ints, Ints, Bits, Ints, Ints]:
 
 def _whole(placement: Placement) -> Bits:
     """The bits of accelerators that are held whole; one that is shared is not free when one part goes."""
-    parts = placement.parts
-    if not len(parts):
+    if placement.share_milli is None:
         return placement.bits
     bits = placement.bits.copy()
-    bits[parts] = 0
+    bits[placement.parts] = 0
     return bits

@@ -13,12 +13,16 @@ MOST_EXACT = 10
 
 
 def cheapest(trial: Trial) -> Plan | None:
-    """The plan of the least weight, then of the fewest victims."""
+    """The plan of the least weight, then of the fewest victims, then of the fewest switches."""
+    best: Plan | None = None
     for victims in by_weight(trial.candidates):
+        weight = sum(item.weight for item in victims)
+        if best is not None and (weight, len(victims)) > best.rank:
+            return best
         plan = trial.plan(victims)
-        if plan is not None:
-            return plan
-    return None
+        if plan is not None and (best is None or trial.spread(plan) < trial.spread(best)):
+            best = plan
+    return best
 
 
 def by_weight(candidates: list[Candidate]) -> Iterator[list[Candidate]]:

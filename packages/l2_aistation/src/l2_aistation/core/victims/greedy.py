@@ -28,6 +28,9 @@ MOST_REGIONS = 3
 MOST_ESTIMATED = 16
 """Switches of a level whose cost is estimated node by node."""
 
+DEARER = 2.0
+"""So many times the least weight is paid for a place that is closer together."""
+
 MOST_PASSES = 256
 FAR = np.inf
 
@@ -146,18 +149,23 @@ class Ledger:
 
 
 def by_room(trial: Trial) -> Iterator[list[Candidate]]:
-    """Sets of victims to look at, the lightest first: one for each region that could hold the claimant."""
+    """Sets of victims to look at: one for each region that could hold the claimant.
+
+    The closest together comes first, unless it weighs much more than the lightest.
+    """
     candidates = trial.candidates
     weights = np.array([item.weight for item in candidates], dtype=np.float64)
     rows = Rows.of(candidates, len(trial.pool))
     for mask in trial.masks:
         ledger = Ledger(trial, rows, weights, mask)
-        found: dict[bytes, Ints] = {}
-        for region in regions(trial, ledger):
+        found: dict[bytes, tuple[int, float, Ints]] = {}
+        for closeness, region in regions(trial, ledger):
             chosen = pick(ledger.copy(), region, trial.demand.least)
             if chosen is not None:
-                found.setdefault(chosen.tobytes(), chosen)
-        for chosen in sorted(found.values(), key=lambda who: float(weights[who].sum())):
+                found.setdefault(chosen.tobytes(), (closeness, float(weights[chosen].sum()), chosen))
+        least = min((weight for _, weight, _ in found.values()), default=0.0)
+        rows_found = sorted(found.values(), key=lambda item: (item[1] > DEARER * least, *item[:2]))
+        for _, _, chosen in rows_found:
             yield [candidates[number] for number in chosen.tolist()]
 
 
@@ -245,7 +253,7 @@ def _spare(ledger: Ledger, region: Bools, count: int) -> Ints:
         ledger.move(np.array([back]), leave=False)
 
 
-def regions(trial: Trial, ledger: Ledger) -> Iterator[Bools]:
+def regions(trial: Trial, ledger: Ledger) -> Iterator[tuple[int, Bools]]:
     """Where the claimant could run, the closest together first: switches, few leaves, anywhere allowed."""
     pool, demand = trial.pool, trial.demand
     everybody = np.arange(len(ledger.rows.who))
@@ -262,8 +270,8 @@ def regions(trial: Trial, ledger: Ledger) -> Iterator[Bools]:
         for at in np.argsort(costs, kind="stable")[:MOST_REGIONS]:
             region = domain == fits[at]
             if number > LEVELS.index("leaf"):
-                yield _few_leaves(pool, region, most, price, demand.least)
-            yield region
+                yield 2 * number - 1, _few_leaves(pool, region, most, price, demand.least)
+            yield 2 * number, region
 
 
 def _cheap_domains(ledger: Ledger, gain: Ints, price: Floats, domain: Ints, fits: Ints) -> Ints:

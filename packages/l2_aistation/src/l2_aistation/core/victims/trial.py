@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from l2_aistation.core.cycle import Session
 from l2_aistation.core.job import Job
 from l2_aistation.core.placement import place
@@ -14,6 +16,7 @@ from l2_aistation.core.pool import Bools, Placement, Pool
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.seat import smallest
 from l2_aistation.core.slots import merged
+from l2_aistation.core.timeline import gap_end, nodes_for
 from l2_aistation.core.world import World
 
 from .candidates import Candidate
@@ -21,6 +24,9 @@ from .candidates import Candidate
 SOLVABLE = frozenset({"queue cap", "user limit"})
 """Limits of a policy that others can make way under."""
 
+
+MOST_MERGED = 64
+"""Victims that are put together one by one."""
 
 MOST_NARROWED = 128
 """Candidates that are looked at one by one where not all may leave together."""
@@ -51,16 +57,18 @@ class Trial:
         self.right = right
         self.candidates = candidates
         self.demand = request.demand
+        self.everybody: Placement | None = None
         self.masks = self._masks()
         self.refusal = session.refused(request.job, self.demand)
 
     def _masks(self) -> list[Bools]:
         """The nodes that policies leave the claimant, the better ones first."""
-        usable, right = self.pool.usable, self.right.where
+        job, now, right = self.request.job, self.request.now, self.right.where
+        usable = nodes_for(self.world, job, now, gap_end(self.world, job, now), self.pool)
         if right is not None:
             return [usable & right]
-        places = self.session.places(self.request.job)
-        return [usable] if places is None else list(places)
+        places = self.session.places(job)
+        return [usable] if places is None else [usable & mask for mask in places]
 
     @property
     def by_room(self) -> bool:
@@ -72,8 +80,23 @@ class Trial:
         """The pool as it would be without some of those who hold it."""
         pool = self.pool.copy()
         if victims:
-            pool.give(merged([item.placement for item in victims]))
+            pool.give(self._merged(victims))
         return pool
+
+    def _merged(self, victims: Sequence[Candidate]) -> Placement:
+        """All that some candidates hold; of many, picked out of what all hold."""
+        if len(victims) < MOST_MERGED or len(victims) * 4 < len(self.candidates):
+            return merged([item.placement for item in victims])
+        if self.everybody is None:
+            self.everybody = merged([item.placement for item in self.candidates])
+            self.who = np.repeat(
+                np.arange(len(self.candidates)), [len(item.placement) for item in self.candidates]
+            )
+        if len(victims) == len(self.candidates):
+            return self.everybody
+        chosen = np.zeros(len(self.candidates), dtype=np.bool_)
+        chosen[[item.number for item in victims]] = True
+        return picked(self.everybody, chosen[self.who])
 
     def place(self, victims: Sequence[Candidate], region: Bools | None = None) -> Placement | None:
         """Where the claimant would go if some left."""
@@ -109,6 +132,8 @@ class Trial:
             for item in self.candidates[:MOST_NARROWED]:
                 if self.right.allows([other.job for other in (*together, item)]):
                     together.append(item)
+        for number, item in enumerate(together):
+            item.number = number
         return Trial(self.session, self.request, self.right, together)
 
     def plan(self, victims: Sequence[Candidate], region: Bools | None = None) -> Plan | None:
@@ -125,6 +150,11 @@ class Trial:
             return Plan(placement, tuple(victims))
         moves = self._moved(victims, placement)
         return None if moves is None else Plan(placement, tuple(victims), moves)
+
+    def spread(self, plan: Plan) -> tuple[int, int]:
+        """Over how many leaves and spines the claimant would run."""
+        leaves = np.unique(self.pool.leaf[plan.placement.nodes])
+        return len(leaves), len(np.unique(self.pool.leaf_spine[leaves]))
 
     def _moved(self, victims: Sequence[Candidate], placement: Placement) -> dict[str, Placement] | None:
         """Another place for each that leaves; None where one finds none."""
@@ -143,6 +173,20 @@ class Trial:
             else:
                 return None
         return moves
+
+
+def picked(placement: Placement, ranks: Bools) -> Placement:
+    """Some ranks of a placement."""
+    milli, size = placement.share_milli, placement.share_bytes
+    return Placement(
+        placement.nodes[ranks],
+        placement.bits[ranks],
+        placement.groups[ranks],
+        placement.cpu_milli[ranks],
+        placement.memory_bytes[ranks],
+        None if milli is None else milli[ranks],
+        None if size is None else size[ranks],
+    )
 
 
 @contextmanager
