@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import l2_aistation.core
 import l2_aistation.web
 import pytest
 from l2_aistation._kit.web import SHELL_MESSAGES
-from l2_aistation.core import cycle, explain
-from l2_aistation.core.policy import quota
 from l2_aistation.web.messages import MESSAGES
+from l2_aistation.web.pages import WORDS
 
 Make = Callable[..., dict[str, Any]]
+FILLED = re.compile(r"[^\n]*\{(needed|free|unit|of)\}[^\n]*")
 TEMPLATES = Path(l2_aistation.web.__file__).parent / "templates"
 
 
@@ -28,28 +30,44 @@ def test_every_word_of_the_templates_has_its_chinese() -> None:
     assert words <= MESSAGES.keys() | SHELL_MESSAGES.keys()
 
 
+def test_every_word_of_the_map_has_its_chinese() -> None:
+    assert set(WORDS) <= MESSAGES.keys()
+
+
 def test_every_reason_has_its_chinese_with_the_same_numbers() -> None:
-    texts = "".join(Path(str(module.__file__)).read_text("utf-8") for module in (explain, quota, cycle))
-    templates = {
-        text for text in re.findall(r'"([^"\n]*\{(?:needed|of|free)\}[^"\n]*)"', texts) if " " in text
-    }
-    whole = {
-        text if not text.startswith((", ", " {")) else "" for text in templates
-    }  # pieces of joined sentences are checked below
-    joined = {
-        "needs {needed} {unit}, free are {free}",
-        "needs {needed} {unit}, the pool has {free}",
-    }
-    for text in (whole - {"", "needs {needed} {unit}, "}) | joined:
-        assert text in MESSAGES, text
-        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", MESSAGES[text]))
+    """Reasons are the templates of core's refusals: every text there with a number to fill in."""
+    core = Path(l2_aistation.core.__file__).parent
+    found = 0
+    for path in core.rglob("*.py"):
+        for text in reasons(path):
+            assert text in MESSAGES, (path.name, text)
+            assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", MESSAGES[text]))
+            found += 1
+    assert found >= 10
 
 
-@pytest.mark.parametrize("path", ["/", "/jobs", "/queues", "/faults", "/fragments/pool", "/fragments/jobs"])
+def reasons(path: Path) -> set[str]:
+    """The sentences of a module with something to fill in, and those that a `Refusal` is made with."""
+    texts: list[ast.expr] = []
+    tree = ast.parse(path.read_text("utf-8"))
+    pieces = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    pieces |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.BinOp) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in pieces and FILLED.fullmatch(str(node.value)):
+            texts.append(node)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Refusal":
+            texts += [argument for argument in node.args[1:2] if isinstance(argument, ast.Constant)]
+    return {str(text.value) for text in texts if isinstance(text, ast.Constant)}
+
+
+PAGES = ["/", "/jobs", "/queues", "/usage", "/usage?by=model&since=7d", "/faults"]
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/fragments/jobs?state=running&sort=job", "/fragments/queues"])
 def test_pages_answer_in_both_languages(site: Any, path: str) -> None:
     headers = {**site.operator, "Accept": "text/html"}
     english = site.client.get(path, headers=headers)
-    chinese = site.client.get(f"{path}?lang=zh", headers=headers)
+    chinese = site.client.get(f"{path}{'&' if '?' in path else '?'}lang=zh", headers=headers)
     assert english.status_code == chinese.status_code == 200
     assert not re.search(r"[\u4e00-\u9fff]", english.text.replace("中文", ""))
     assert re.search(r"[\u4e00-\u9fff]", chinese.text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -145,7 +146,8 @@ def _row(request: Request, row: Mapping[str, Any], refusal: Refusal | None, now:
 
 def refusal_words(request: Request, refusal: Refusal) -> str:
     """Why a job does not start, in the reader's language."""
-    return refusal.words(translator(request)(refusal.template))
+    t = translator(request)
+    return replace(refusal, unit=t(refusal.unit)).words(t(refusal.template))
 
 
 @router.post("/jobs")

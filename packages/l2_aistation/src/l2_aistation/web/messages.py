@@ -199,4 +199,40 @@ MESSAGES = {
     "queue {of} has room for {free} {unit} under its cap, the job needs {needed}": (
         "队列 {of} 在上限内只剩 {free} {unit}，作业需要 {needed}"
     ),
+    "its place is kept; {free} of {needed} {unit} that hold it have stopped": (
+        "位置已为它保留；占用该位置的 {needed} 个{unit}中已停止 {free} 个"
+    ),
+    "its place is kept; it starts when {needed} {unit} have stopped": (
+        "位置已为它保留；待 {needed} 个{unit}停止后开始"
+    ),
+    "is not to start for another {needed} {unit}": ("尚需 {needed} {unit} 才到其最早开始时间"),
+    "job {of}, which it depends on, is unknown": ("它所依赖的作业 {of} 不存在"),
+    "{free} of its array run, which may be {needed} at a time": (
+        "其作业数组已有 {free} 个在运行，同时最多 {needed} 个"
+    ),
+    "no node is left by its rules of placement": ("按其放置规则没有可用节点"),
+    "no node in service keeps its placement rules ({of})": ("没有在役节点符合其放置规则（{of}）"),
+    "queue {of} leaves each user {free} more {unit}, the job needs {needed}": (
+        "队列 {of} 对每个用户只余 {free} {unit}，作业需要 {needed}"
+    ),
+    "there is room, but it is promised to job {of} before this one would end": (
+        "有空位，但在本作业结束之前已承诺给作业 {of}"
+    ),
+    "finds no room": ("没有空位"),
+    "would run into a reservation or maintenance of the nodes that are free": (
+        "会与空闲节点上的预留或维护时段冲突"
+    ),
+    "its reservation {of} is over or unknown": ("其预留 {of} 已结束或不存在"),
+    "reservation {of} is for others": ("预留 {of} 不对其开放"),
+    "its reservation {of} has not begun": ("其预留 {of} 尚未开始"),
+    "jobs": ("作业"),
+    "s": ("秒"),
+    "waits until job {of} has started": ("等待作业 {of} 已开始"),
+    "waits for job {of} to have started, which ended as {unit}": ("等待作业 {of} 已开始，但它以 {unit} 结束"),
+    "waits until job {of} has completed": ("等待作业 {of} 已完成"),
+    "waits for job {of} to have completed, which ended as {unit}": (
+        "等待作业 {of} 已完成，但它以 {unit} 结束"
+    ),
+    "waits until job {of} has ended": ("等待作业 {of} 已结束"),
+    "waits for job {of} to have ended, which ended as {unit}": ("等待作业 {of} 已结束，但它以 {unit} 结束"),
 }
