@@ -170,3 +170,26 @@ def test_it_is_opened_into_memory_or_not_at_all(
     version = vault.register(make_model(weights=SECRET))
     with pytest.raises(Unavailable, match="no tmpfs"):
         vault.blobs.view(vault.tenant, version.digest, version.files)
+
+
+def test_a_download_of_sealed_content_answers_ranges(
+    sealing: Settings, vault: Mmodel, make_model: ModelMaker
+) -> None:
+    from fastapi.testclient import TestClient
+    from l4_mmodel._kit.tokens import TokenStore
+    from l4_mmodel.api import create_app
+
+    vault.of("red", "t").register(make_model(weights=SECRET))
+    plain = safetensors({"w": SECRET})
+    token = {"authorization": f"Bearer {TokenStore(sealing.tokens_file).create('red', 'red')}"}
+    cases = {
+        "": (200, plain), "bytes=0-9": (206, plain[:10]), "bytes=100-": (206, plain[100:]),
+        "bytes=-7": (206, plain[-7:]), f"bytes={len(plain)}-": (416, b""), "bytes=a-": (200, plain),
+    }  # fmt: skip
+    with TestClient(create_app(sealing)) as http:
+        for wanted, (status, body) in cases.items():
+            headers = token | ({"range": wanted} if wanted else {})
+            answer = http.get("/hub/tiny/resolve/main/model.safetensors", headers=headers)
+            assert (answer.status_code, answer.content) == (status, body), wanted
+        head = http.head("/hub/tiny/resolve/main/model.safetensors", headers=token)
+        assert (head.headers["content-length"], head.content) == (str(len(plain)), b"")

@@ -44,8 +44,8 @@ class PlainViews:
             part = folder.with_name(f".{folder.name}.part")
             shutil.rmtree(part, ignore_errors=True)
             try:
-                for name, (source, digest) in files.items():
-                    _copy(source, part / name, digest)
+                for name, (source, expected) in files.items():
+                    _copy(source, part / name, expected)
             except BaseException:
                 shutil.rmtree(part, ignore_errors=True)
                 self._held.pop(folder).close()
@@ -105,7 +105,7 @@ def changed(name: str, found: str, digest: str) -> Failed:
     """Stored content that is not what was registered."""
     return Failed(
         f"{name}: the stored content was changed",
-        why=f"its SHA-256 is {found.removeprefix('sha256:')}, registered was {digest.removeprefix('sha256:')}",
+        why=f"its SHA-256 is {found.removeprefix('sha256:')}, registered was {digest[7:]}",
         do="delete the version and register it again from its source",
     )
 

@@ -309,8 +309,8 @@ class Versions:
         """Removes content that no version and no data set names: (tenant, digest, bytes) of each."""
         with self.blobs.alone():
             with self.store.read() as connection:
-                referenced = referenced(connection)
-            gone = self.blobs.collect(referenced, dry_run=dry_run)
+                wanted = referenced(connection)
+            gone = self.blobs.collect(wanted, dry_run=dry_run)
             if gone and not dry_run:
                 with self.store.change() as connection:
                     self.store.audit(

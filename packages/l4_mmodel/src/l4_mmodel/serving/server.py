@@ -52,9 +52,9 @@ class Server:
         port = port or free_port(settings.host)
         log = settings.run_dir / f"serve-{port}.log"
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        names = type(settings).model_fields
+        values = {name: getattr(settings, name) for name in type(settings).model_fields if name != "home"}
         environment = {
-            settings.env_name(name): str(getattr(settings, name)) for name in names if name != "home"
+            settings.env_name(name): str(value) for name, value in values.items() if value is not None
         }
         environment |= {"OGAI_HOME": str(settings.home), "OGAI_L4_HOME": str(settings.home)}
         command = [
