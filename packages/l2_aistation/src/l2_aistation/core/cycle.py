@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from .demand import Demand
 from .dependencies import refuses as waits_for
 from .job import Job
-from .policy import Policy, default_policies
+from .policy import Policy, Rule, default_policies
 from .pool import Bools, Placement
 from .promise import Promise
 from .refusal import Refusal
@@ -76,12 +77,19 @@ class Session:
     timelines: dict[frozenset[str], Timeline] = field(default_factory=dict)
     stale: bool = False
     """Whether a promise may have been broken since the last look."""
+    asked: dict[str, tuple[Policy, ...]] = field(init=False)
+    """For each question, the policies that have an answer of their own."""
     _promises: dict[str, Promise] | None = None
 
     def __post_init__(self) -> None:
         self.world.advance(self.now)
         self.statement = Statement(self.world)
         self.refusals = Refusals(self.world)
+        kinds = tuple([type(policy) for policy in self.policies])
+        self.asked = {
+            question: tuple([self.policies[number] for number in numbers])
+            for question, numbers in _answering(kinds).items()
+        }
 
     # -- whose turn --------------------------------------------------------------------------------
 
@@ -101,7 +109,7 @@ class Session:
 
     def rank(self, job: Job) -> tuple[Any, ...]:
         """The job's place in the order of the policies."""
-        return tuple([policy.rank(self.world, job, self.now) for policy in self.policies])
+        return tuple([policy.rank(self.world, job, self.now) for policy in self.asked["rank"]])
 
     # -- what policies say -------------------------------------------------------------------------
 
@@ -115,7 +123,7 @@ class Session:
             closed = reservation_refusal(self.world.windows, job, self.now)
             if closed is not None:
                 return closed
-        for policy in self.policies:
+        for policy in self.asked["refuses"]:
             refusal = policy.refuses(self.world, job, demand)
             if refusal is not None:
                 return refusal
@@ -123,11 +131,11 @@ class Session:
 
     def bars(self, job: Job) -> bool:
         """Whether those behind the job have to wait for it."""
-        return any(policy.bars(self.world, job, self.now) for policy in self.policies)
+        return any(policy.bars(self.world, job, self.now) for policy in self.asked["bars"])
 
     def reserves(self, job: Job) -> bool:
         """Whether a job that finds no place gets a start promised."""
-        return any(policy.reserves(self.world, job, self.now) for policy in self.policies)
+        return any(policy.reserves(self.world, job, self.now) for policy in self.asked["reserves"])
 
     def outranked(self, job: Job) -> frozenset[str]:
         """The jobs whose promises this one may delay."""
@@ -138,11 +146,12 @@ class Session:
         )
 
     def _outranks(self, job: Job, other: Job) -> bool:
-        return any(policy.outranks(self.world, job, other, self.now) for policy in self.policies)
+        return any(policy.outranks(self.world, job, other, self.now) for policy in self.asked["outranks"])
 
     def protects(self, victim: Job, claimant: Job) -> bool:
         """Whether a running job must not be asked to leave for another one now."""
-        return any(policy.protects(self.world, victim, claimant, self.now) for policy in self.policies)
+        asked = self.asked["protects"]
+        return any(policy.protects(self.world, victim, claimant, self.now) for policy in asked)
 
     def places(self, job: Job) -> Sequence[Bools] | None:
         """Sets of nodes to try one after the other; None where every node will do.
@@ -150,7 +159,7 @@ class Session:
         Where several policies have their say, sets are met in the order of the policies.
         """
         chosen: list[Bools] | None = None
-        for policy in self.policies:
+        for policy in self.asked["where"]:
             found = policy.where(self.world, job)
             if found is not None:
                 chosen = list(found) if chosen is None else [mine & its for mine in chosen for its in found]
@@ -209,6 +218,20 @@ class Session:
         if self._promises is not None:
             self.world.promises.clear()
             self.world.promises.update(self._promises)
+
+
+QUESTIONS = ("rank", "refuses", "bars", "reserves", "outranks", "where", "protects")
+
+
+@lru_cache(maxsize=256)
+def _answering(kinds: tuple[type[Policy], ...]) -> dict[str, tuple[int, ...]]:
+    """For each question, the places of the policies that do not leave it to `Rule`."""
+    answers: dict[str, tuple[int, ...]] = {}
+    for question in QUESTIONS:
+        nothing = getattr(Rule, question)
+        own = [number for number, kind in enumerate(kinds) if getattr(kind, question, nothing) is not nothing]
+        answers[question] = tuple(own)
+    return answers
 
 
 Action = Callable[[Session], None]
