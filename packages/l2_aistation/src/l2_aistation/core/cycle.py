@@ -6,10 +6,11 @@ run(session)          # session.statement holds what to commit, session.refusals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, cast
 
 from .demand import Demand
 from .dependencies import refuses as waits_for
@@ -19,7 +20,7 @@ from .pool import Bools, Placement
 from .promise import Promise
 from .refusal import Refusal
 from .statement import Statement
-from .timeline import Timeline, gap_end, planned_end
+from .timeline import Timeline, gap_end
 from .turns import Turns
 from .waiting import Lane
 from .windows import refusal as reservation_refusal
@@ -72,6 +73,8 @@ class Session:
     barred: bool = False
     """Whether a job that must not be passed ended the cycle."""
     turns: Turns | None = None
+    blocked: list[tuple[tuple[object, ...], Lane]] | None = None
+    """Kinds of jobs that find no room, once those that find some are placed."""
     misfits: dict[Demand, int] = field(default_factory=dict)
     """For each demand that found no place: how many promises it had to leave room for, at least."""
     timelines: dict[frozenset[str], Timeline] = field(default_factory=dict)
@@ -79,6 +82,7 @@ class Session:
     """Whether a promise may have been broken since the last look."""
     asked: dict[str, tuple[Policy, ...]] = field(init=False)
     """For each question, the policies that have an answer of their own."""
+    limited: dict[str, bool] = field(default_factory=dict)
     _promises: dict[str, Promise] | None = None
 
     def __post_init__(self) -> None:
@@ -104,8 +108,21 @@ class Session:
     def order(self) -> Turns:
         """The lanes in their order; one action goes on where the one before it stopped."""
         if self.turns is None:
-            self.turns = Turns(self.lanes(), self.rank, lambda: len(self.statement.entries))
+            self.turns = Turns(self.lanes(), self.rank, lambda: len(self.statement.entries), self._group())
         return self.turns
+
+    def _group(self) -> Callable[[Lane], Hashable] | None:
+        """What a rank depends on besides the time of submission; None where a policy does not say."""
+        names: list[str] = []
+        for number, policy in enumerate(self.asked["rank"], 1):
+            known = getattr(policy, "ranks_by", None)
+            if known is None or ("submitted_at" in known and number < len(self.asked["rank"])):
+                return None
+            names += [name for name in known if name != "submitted_at"]
+        if not names:
+            return lambda _lane: None
+        read = attrgetter(*names)
+        return lambda lane: cast("Hashable", read(lane.entries[0][2]))
 
     def rank(self, job: Job) -> tuple[Any, ...]:
         """The job's place in the order of the policies."""
@@ -170,14 +187,13 @@ class Session:
     def timeline(self, ignored: frozenset[str] = frozenset()) -> Timeline:
         """The future as planned now, the promises of some jobs left out."""
         found = self.timelines.get(ignored)
-        if found is None:
-            found = self.timelines[ignored] = Timeline(self.world, self.now, ignored)
+        if found is None or found.version != self.world.ledger.version:
+            found = self.timelines[ignored] = Timeline(self.world, self.now, ignored, keep=True)
         return found
 
     def book(self, job: Job, placement: Placement) -> None:
         """Gives a job its place."""
         self.statement.take(job, placement)
-        job.planned_until = planned_end(self.world, job, self.now)
         if not self.timelines:
             return
         end = gap_end(self.world, job, self.now)
@@ -211,6 +227,28 @@ class Session:
         elif lane.untold:
             self.told += [(job, refusal) for job in lane.untold if job.waits]
             lane.untold.clear()
+
+    def close(self, lane: Lane, refusal: Refusal) -> None:
+        """Refuses all lanes that ask for the same as one that found no room and differ in nothing else."""
+        world = self.world
+        known = world.misfits.get(lane.demand)
+        if self.only is not None or self.asked["bars"] or world.windows or known is None:
+            return
+        if known[1] is not refusal or known[0] != world.pool.grown or not lane.plain:
+            return
+        turns = self.order()
+        for other in world.waiting.alike[lane.demand].values():
+            if other.plain and not self._limited(other.first.queue):
+                turns.close(other)
+                self.refuse(other, refusal)
+
+    def _limited(self, queue: str) -> bool:
+        """Whether a policy may have more to say about plain jobs of a queue."""
+        known = self.limited.get(queue)
+        if known is None:
+            asked = {*self.asked["refuses"], *self.asked["where"]}
+            known = self.limited[queue] = any(policy.limits(self.world, queue) for policy in asked)
+        return known
 
     def undo(self) -> None:
         """Takes all of it back."""

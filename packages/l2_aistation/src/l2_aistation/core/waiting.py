@@ -47,6 +47,8 @@ class Lane:
     refusal: Refusal | None = None
     untold: list[Job] = field(default_factory=list)
     """Jobs that came since the refusal was last told."""
+    plain: bool = False
+    """Whether the demand, the policies and nothing else decide about its jobs."""
 
     @property
     def first(self) -> Job:
@@ -69,6 +71,8 @@ class Waiting:
 
     def __init__(self) -> None:
         self.lanes: dict[Key, Lane] = {}
+        self.alike: dict[Demand, dict[Key, Lane]] = {}
+        """The same by demand."""
         self.of: dict[str, Lane] = {}
         self.count = 0
 
@@ -81,7 +85,8 @@ class Waiting:
             key = lane_key(job)
             lane = self.lanes.get(key)
             if lane is None:
-                lane = self.lanes[key] = Lane(key, job.demand)
+                lane = self.lanes[key] = Lane(key, job.demand, plain=_plain(job))
+                self.alike.setdefault(job.demand, {})[key] = lane
             lane.add(job)
             self.of[job.id] = lane
             self.count += 1
@@ -91,6 +96,7 @@ class Waiting:
         self.count -= 1
         if not lane.entries:
             del self.lanes[lane.key]
+            del self.alike[lane.demand][lane.key]
 
     def __len__(self) -> int:
         return self.count
@@ -116,6 +122,12 @@ class Waiting:
             fresh.refresh(job)
         mine = {key: [entry[:2] for entry in lane.entries] for key, lane in self.lanes.items()}
         return mine == {key: [entry[:2] for entry in lane.entries] for key, lane in fresh.lanes.items()}
+
+
+def _plain(job: Job) -> bool:
+    others = job.depends_on or job.reservation or job.array or job.labels
+    timed = job.not_before is not None or job.promised_at is not None or job.most_running is not None
+    return not (others or timed) and job.demand.alone
 
 
 def lane_key(job: Job) -> Key:

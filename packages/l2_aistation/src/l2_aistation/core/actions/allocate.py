@@ -33,6 +33,7 @@ def allocate(session: Session) -> None:
             return
         turns.drop()
         session.refuse(lane, refusal)
+        session.close(lane, refusal)
         if wants_room(refusal) and session.bars(job):
             bar(session, lane)
             return

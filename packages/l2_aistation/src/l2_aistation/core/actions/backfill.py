@@ -28,6 +28,7 @@ def backfill(session: Session) -> None:
         session.refuse(own, refusal)
         if own is lane:
             turns.drop()
+            session.close(lane, refusal)
         if wants_room(refusal) and session.bars(job):
             bar(session, lane)
             return

@@ -39,7 +39,8 @@ class Right:
     """Whom a claimant may ask to leave: any of `victims`, if `allows` them together.
 
     `where` limits the claimant to some nodes.  With `moves` a victim only has to leave where it gets
-    another place at once; `most` then bounds what they may weigh together.
+    another place at once; `most` then bounds what they may weigh together.  What the policies named in
+    `past` protect is not protected from this right.  `otherwise` is asked where this one does not do.
     """
 
     victims: Iterable[Job]
@@ -47,6 +48,8 @@ class Right:
     where: Bools | None = None
     moves: bool = False
     most: int | None = None
+    past: frozenset[str] = frozenset()
+    otherwise: Right | None = None
 
 
 class Policy(Protocol):
@@ -59,6 +62,12 @@ class Policy(Protocol):
 
     def refuses(self, world: World, job: Job, demand: Demand) -> Refusal | None:
         """Why the job may not have `demand` now; None lets it pass."""
+
+    def limits(self, world: World, queue: str) -> bool:
+        """Whether `refuses` or `where` may have a say about jobs of a queue that ask for nothing unusual.
+
+        Unusual are labels, rules of placement, data, dependencies, arrays, times and reservations.
+        """
 
     def bars(self, world: World, job: Job, now: float) -> bool:
         """Whether a job that found no place must not be passed by those behind it."""
@@ -86,6 +95,11 @@ class Rule:
     """A policy that says nothing: the base of those that say one thing."""
 
     name = "rule"
+    ranks_by: tuple[str, ...] | None = None
+    """The attributes of a job that its rank depends on; None where that cannot be said.
+
+    The time of submission may be among those of the last policy that ranks.
+    """
 
     def rank(self, world: World, job: Job, now: float) -> Rank:  # noqa: ARG002 (the protocol's words)
         """All alike."""
@@ -94,6 +108,10 @@ class Rule:
     def refuses(self, world: World, job: Job, demand: Demand) -> Refusal | None:  # noqa: ARG002
         """Nobody."""
         return None
+
+    def limits(self, world: World, queue: str) -> bool:  # noqa: ARG002
+        """Any may be limited."""
+        return True
 
     def bars(self, world: World, job: Job, now: float) -> bool:  # noqa: ARG002
         """Nobody."""

@@ -27,6 +27,10 @@ class CachedData(Rule):
     def __init__(self, wait_s: float = WAIT_S) -> None:
         self.wait_s = wait_s
 
+    def limits(self, world: World, queue: str) -> bool:  # noqa: ARG002
+        """Jobs without data are not."""
+        return False
+
     def where(self, world: World, job: Job) -> Sequence[Bools] | None:
         """The nodes with the data, and after the wait all others as well."""
         data = job.demand.data

@@ -24,6 +24,7 @@ class HierarchicalFairness(Rule):
     """
 
     name = "hierarchical-fairness"
+    ranks_by = ("queue",)
 
     def __init__(self, past: float = 1.0) -> None:
         self.past = past
@@ -71,6 +72,7 @@ class TenantFairness(Rule):
     """Dominant resource fairness between the tenants of a queue (Ghodsi et al., NSDI 2011)."""
 
     name = "fairness"
+    ranks_by = ("tenant",)
 
     def rank(self, world: World, job: Job, now: float) -> Rank:  # noqa: ARG002
         """The tenant's dominant share."""

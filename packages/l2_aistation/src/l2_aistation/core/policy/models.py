@@ -27,6 +27,10 @@ class ModelCaps(Rule):
 
     name = "model-caps"
 
+    def limits(self, world: World, queue: str) -> bool:
+        """Where it or one above it has a cap for a model."""
+        return any(world.queues[name].cap_models for name in world.lineage(queue) if name in world.queues)
+
     def refuses(self, world: World, job: Job, demand: Demand) -> Refusal | None:
         """Where the job names a model whose cap would be exceeded."""
         need = need_of(demand).models

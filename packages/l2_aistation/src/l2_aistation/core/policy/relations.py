@@ -27,6 +27,10 @@ class Relations(Rule):
 
     name = "relations"
 
+    def limits(self, world: World, queue: str) -> bool:  # noqa: ARG002
+        """Jobs without labels and rules are not."""
+        return False
+
     def where(self, world: World, job: Job) -> Sequence[Bools] | None:
         """The nodes that keep all rules, then those that keep the required ones."""
         rules = job.demand.rules or NO_RULES

@@ -17,6 +17,13 @@ class UserLimits(Rule):
 
     name = "user-limits"
 
+    def limits(self, world: World, queue: str) -> bool:
+        """Where it or one above it limits its users."""
+        above = [world.queues[name] for name in world.lineage(queue) if name in world.queues]
+        return any(
+            one.user_limit_accelerators is not None or one.user_limit_jobs is not None for one in above
+        )
+
     def refuses(self, world: World, job: Job, demand: Demand) -> Refusal | None:
         """Where the user would exceed a limit of the queue or of one above it."""
         for name in world.lineage(job.queue):
