@@ -53,6 +53,11 @@ class Queue:
     preemptible: bool = True
     unlimited: tuple[str, ...] = ()
 
+    @property
+    def guarantees(self) -> bool:
+        """Whether it guarantees anything but cells."""
+        return bool(self.guarantee_accelerators or self.guarantee_cpu_cores or self.guarantee_models)
+
     def as_record(self) -> dict[str, Any]:
         """The queue as JSON."""
         return {

@@ -12,6 +12,7 @@ from .decay import Decay
 from .demand import Demand
 from .estimates import RunTimes
 from .job import Job, Jobs
+from .ledger import UNPLANNED, Ledger
 from .pool import Placement, Pool, Totals
 from .promise import Promise
 from .queue import Cells, Queue, Tree, check_queue
@@ -21,6 +22,9 @@ from .waiting import Waiting
 from .windows import Window
 
 __all__ = ["Amount", "Cells", "Claim", "Job", "Queue", "World", "amount_of"]
+
+PLANNED_BY = frozenset({"state", "started_at", "time_s", "preemptible", "ran_s"})
+"""Attributes of a job that its planned end depends on."""
 
 MOST_ENDED = 20_000
 """Ended jobs whose end is remembered here; older ones are in the store."""
@@ -47,8 +51,11 @@ class World:
     """What each claim has withdrawn from the pool."""
     evicted: dict[tuple[str, str], float] = field(default_factory=dict)
     """(claimant, victim) -> when.  No pair evicts twice, and no chain of pairs closes to a cycle."""
-    unheard: dict[tuple[str, str], float] = field(default_factory=dict)
-    """(action, claimant) -> when it was last looked for victims in vain."""
+    unheard: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
+    """Action and kind of claimant -> when victims were last looked for in vain, and how long not again.
+
+    It only saves time: a snapshot leaves it out and clears it.
+    """
     decay: Decay = field(default_factory=Decay)
     """What each queue held over the time before, the longer ago the less."""
     journal: list[tuple[Any, ...]] | None = None
@@ -76,6 +83,8 @@ class World:
     """What each of them holds."""
     bookings: int = field(init=False, default=0)
     """Counts the changes of the books."""
+    ledger: Ledger = field(init=False, default_factory=Ledger)
+    """What they hold, rank by rank, with the planned end of each."""
     touched: set[str] = field(init=False, default_factory=set)
     """Jobs that changed, for whoever writes that down."""
     waiting: Waiting = field(init=False, default_factory=Waiting)
@@ -88,18 +97,18 @@ class World:
         self.empty = Pool(self.pool.facts)
         self.empty.up[:] = True
         self.totals = self.pool.totals()
+        self.jobs.update(self.__dict__.pop("given"))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "jobs":
-            self.__dict__.setdefault("touched", set())
-            self.__dict__["waiting"] = Waiting()
-            watched = Jobs(self.changed)
-            self.__dict__["jobs"] = watched
-            watched.update(value)
+        if name != "jobs":
+            self.__dict__[name] = Tree(value) if name == "queues" else value
             return
-        if name in ("waiting", "touched") and name in self.__dict__:
-            return  # made with the jobs
-        self.__dict__[name] = Tree(value) if name == "queues" else value
+        self.__dict__["jobs"] = Jobs(self.changed)
+        if "totals" not in self.__dict__:  # it is being made: they are taken in at the end
+            self.__dict__["given"] = value
+            return
+        self.__dict__["waiting"] = Waiting()
+        self.jobs.update(value)
 
     def changed(self, job: Job, what: str) -> None:
         """Notes that a job came, went, or has another value of a decisive attribute."""
@@ -108,6 +117,9 @@ class World:
         self.waiting.refresh(job, gone=gone or job.id in self.claims)
         if not job.waits or gone:
             self.promises.pop(job.id, None)
+        if what in PLANNED_BY and job.id in self.ledger.spans:  # the plan of its end falls
+            job.planned_until = None
+            self.ledger.plan(job, UNPLANNED)
         if gone:
             self._dropped(job)
         if what == "queue" and (job.placement is not None or job.id in self.claims):
@@ -141,6 +153,7 @@ class World:
         self.pool.take(placement)
         job.placement = placement
         self._enter(job)
+        self.ledger.add(job, placement)
         self.waiting.refresh(job)
         if job.array is not None:
             self.array_running[job.array] = self.array_running.get(job.array, 0) + 1
@@ -155,6 +168,8 @@ class World:
         self.count(job, placement, -1)
         job.placement = None
         self._leave(job)
+        self.ledger.drop(job)
+        job.planned_until = None
         self.waiting.refresh(job, gone=job.id not in self.jobs or job.id in self.claims)
         if job.array is not None:
             self.array_running[job.array] = self.array_running.get(job.array, 0) - 1
@@ -199,8 +214,6 @@ class World:
             self.release(job)
         for pair in [pair for pair in self.evicted if job.id in pair]:
             del self.evicted[pair]
-        for key in [key for key in self.unheard if key[1] == job.id]:
-            del self.unheard[key]
 
     # -- evictions -------------------------------------------------------------------------------
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from l2_aistation.core.claims import Claim
 from l2_aistation.core.cycle import Session
 from l2_aistation.core.job import Job
-from l2_aistation.core.policy import Request, says
+from l2_aistation.core.policy import Request, Right, says
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.seat import smallest
 from l2_aistation.core.victims import Plan, find
@@ -16,46 +18,102 @@ from .allocate import wants_room
 LIMITS = frozenset({"queue cap", "user limit"})
 """Limits of a policy that others can make way under."""
 
-MOST_CLAIMANTS = 8
+MOST_CLAIMANTS = 4
 """Claimants of an action that are looked for victims in one cycle, the best ranked first."""
 
 RETRY_S = 10.0
-"""A claimant that found no victims is not looked at again for so long: what changes then is time."""
+MOST_RETRY_S = {"consolidate": 1800.0}
+USUAL_MOST_S = 60.0
+"""What was in vain is tried again after so long, then after twice as long each time, up to this."""
+
+MOST_KNOWN = 10_000
+"""Vain searches that are remembered."""
+
+Key = tuple[object, ...]
 
 
 def make_way(session: Session, action: str) -> None:
     """Finds victims for those who wait and have a right to ask, and keeps the place for them."""
-    policies = [policy for policy in session.policies if says(policy, "rights")]
     tried = 0
-    for lane in _blocked(session):
+    for key, lane in _claimants(session, action):
         while lane.entries and tried < MOST_CLAIMANTS:
-            job = lane.first
-            known = session.world.unheard.get((action, job.id))
-            if known is not None and 0 <= session.now - known < RETRY_S:
-                break
-            request = Request(job, smallest(job.demand), action, session.now)
-            rights = [policy.rights(session.world, request) for policy in policies]
-            plans = (find(session, request, right) for right in rights if right is not None)
-            plan = next((plan for plan in plans if plan is not None), None)
-            tried += any(right is not None for right in rights)
+            tried += 1
+            request = Request(lane.first, smallest(lane.demand), action, session.now)
+            plan = _plan(session, request)
             if plan is None:
-                if any(right is not None for right in rights):
-                    session.world.unheard[action, job.id] = session.now
+                _in_vain(session, key)
                 break  # its like would not find any either
+            session.world.unheard.pop(key, None)
             carry_out(session, request, plan)
 
 
-def _blocked(session: Session) -> list[Lane]:
-    """Lanes whose jobs want room, or are held back by a limit that others fill, in their order."""
-    lanes = [lane for lane in session.lanes() if lane.entries and _may_ask(lane.refusal)]
-    lanes.sort(key=lambda lane: (session.rank(lane.first), lane.entries[0][:2]))
-    return lanes
+def _claimants(session: Session, action: str) -> list[tuple[Key, Lane]]:
+    """The first of each kind of job that is blocked and has a right, in the order of the policies."""
+    found = []
+    for kind, lane in blocked(session):
+        key = action, *kind
+        if not lane.entries or not _due(session, key):
+            continue
+        request = Request(lane.first, smallest(lane.demand), action, session.now)
+        if next(_rights(session, request), None) is not None:
+            found.append((session.rank(lane.first), lane.entries[0][:2], key, lane))
+    found.sort(key=lambda item: item[:2])
+    return [(key, lane) for _, _, key, lane in found]
 
 
-def _may_ask(refusal: Refusal | None) -> bool:
-    if refusal is None or refusal.forever:
-        return False
-    return wants_room(refusal) or refusal.limit in LIMITS
+def blocked(session: Session) -> list[tuple[Key, Lane]]:
+    """Kinds of jobs that want room, or are held back by a limit that others fill; one lane of each."""
+    if session.blocked is None:
+        kinds: dict[Key, Lane] = {}
+        for lane in session.lanes():
+            refusal = lane.refusal
+            if refusal is None or not lane.entries or not may_ask(refusal):
+                continue
+            job = lane.first
+            kind = job.queue, job.priority, lane.demand, refusal.limit in LIMITS
+            other = kinds.get(kind)
+            if other is None or lane.entries[0][:2] < other.entries[0][:2]:
+                kinds[kind] = lane
+        session.blocked = list(kinds.items())
+    return session.blocked
+
+
+def may_ask(refusal: Refusal) -> bool:
+    """Whether a job could start if others left."""
+    return not refusal.forever and (refusal.limit in LIMITS or wants_room(refusal))
+
+
+def _rights(session: Session, request: Request) -> Iterator[Right]:
+    for policy in session.policies:
+        if says(policy, "rights"):
+            right = policy.rights(session.world, request)
+            if right is not None:
+                yield right
+
+
+def _plan(session: Session, request: Request) -> Plan | None:
+    for first in _rights(session, request):
+        right: Right | None = first
+        while right is not None:
+            plan = find(session, request, right)
+            if plan is not None:
+                return plan
+            right = right.otherwise
+    return None
+
+
+def _due(session: Session, key: Key) -> bool:
+    known = session.world.unheard.get(key)
+    return known is None or not 0 <= session.now - known[0] < known[1]
+
+
+def _in_vain(session: Session, key: Key) -> None:
+    unheard = session.world.unheard
+    most = MOST_RETRY_S.get(str(key[0]), USUAL_MOST_S)
+    wait = min(unheard[key][1] * 2, most) if key in unheard else RETRY_S
+    if len(unheard) >= MOST_KNOWN:
+        unheard.clear()
+    unheard[key] = session.now, wait
 
 
 def carry_out(session: Session, request: Request, plan: Plan) -> None:

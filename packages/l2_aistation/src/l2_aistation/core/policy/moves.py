@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from l2_aistation.core.amount import Amount
 from l2_aistation.core.guarantee import need_of
 from l2_aistation.core.world import World
 
 from . import Request, Right, Rule
-from .lost_work import FINEST
+from .lost_work import FINEST, RESTART_S
 
 
 class Moves(Rule):
@@ -20,11 +22,29 @@ class Moves(Rule):
     name = "moves"
 
     def rights(self, world: World, request: Request) -> Right | None:
-        """All jobs that run, of no higher priority."""
+        """Jobs of no higher priority on nodes that are free in part."""
         if request.action != "consolidate":
             return None
-        need = need_of(request.demand)
+        pool, demand = world.pool, request.demand
+        usable = pool.usable
+        need = need_of(demand)
+        waited = max(round(request.now - request.job.submitted_at), 0)
         share = Amount(need.accelerator_milli, need.cpu_milli).dominant_share(world.totals)
-        most = round(share * FINEST) * max(round(request.now - request.job.submitted_at), 0)
-        victims = (other for other in world.holders() if other.priority <= request.job.priority)
-        return Right(victims, moves=True, most=most)
+        most = round(share * FINEST) * waited
+        if waited < RESTART_S or not _room(world, demand.accelerators, need.cpu_milli):
+            return None  # moving makes room in one piece, not more room
+        broken = usable & (pool.free_bits != 0) & (pool.free_bits != pool.all_bits)
+        if not demand.accelerators:
+            broken = usable & (pool.cpu_free > 0) & (pool.tasks > 0)
+        victims = world.ledger.on(broken)
+        return Right(
+            [other for other in victims if other.priority <= request.job.priority], moves=True, most=most
+        )
+
+
+def _room(world: World, accelerators: int, cpu_milli: int) -> bool:
+    pool = world.pool
+    usable = pool.usable
+    if int(np.bitwise_count(pool.free_bits[usable]).sum()) < accelerators:
+        return False
+    return int(np.maximum(pool.cpu_free[usable], 0).sum()) >= cpu_milli

@@ -20,6 +20,11 @@ class QueueQuota(Rule):
 
     name = "quota"
 
+    def limits(self, world: World, queue: str) -> bool:
+        """Where it or one above it has a cap."""
+        above = [world.queues[name] for name in world.lineage(queue) if name in world.queues]
+        return any(one.cap_accelerators is not None or one.cap_cpu_cores is not None for one in above)
+
     def refuses(self, world: World, job: Job, demand: Demand) -> Refusal | None:
         """Where a cap of the queue, or of one above it, would be exceeded."""
         for name in world.lineage(job.queue):
@@ -31,25 +36,46 @@ class QueueQuota(Rule):
         return None
 
     def rights(self, world: World, request: Request) -> Right | None:
-        """Borrowers of other queues, while the job's queue stays within its guarantee."""
+        """Borrowers of other queues, while the job's queue stays within its guarantee.
+
+        Those outside come first: of the queues around the job, the highest that is within its
+        guarantee takes back from its siblings before anybody inside it has to make way.
+        """
         if request.action != "reclaim":
             return None
-        need = need_of(request.demand)
-        sure = {
-            name
-            for name in world.lineage(request.job.queue)
-            if name in world.queues and within(world.queues[name], world.by_queue.get(name, NOTHING), need)
-        }
-        if not sure:
+        line = world.lineage(request.job.queue)
+        if not any(name in world.queues and world.queues[name].guarantees for name in line):
             return None
-        books = Books(world, list(world.lineage(request.job.queue)), sure)
-        return Right(books.borrowers(), books.allows)
+        need = need_of(request.demand)
+        sure = [name for name in line if self._within(world, name, need)]
+        right: Right | None = None
+        for depth in range(len(sure)):
+            books = Books(world, line, frozenset(sure[depth:]))
+            right = Right(books.borrowers(), books.allows, past=frozenset({self.name}), otherwise=right)
+        return right
+
+    def _within(self, world: World, name: str, need: Amount) -> bool:
+        queue = world.queues.get(name)
+        return queue is not None and within(queue, world.by_queue.get(name, NOTHING), need)
+
+    def protects(self, world: World, victim: Job, claimant: Job, now: float) -> bool:  # noqa: ARG002
+        """What a queue holds within its guarantee is safe from other queues."""
+        if victim.queue == claimant.queue:
+            return False
+        mine, held = world.lineage(claimant.queue), world.amount(victim)
+        for name in world.lineage(victim.queue):
+            if name in mine:
+                return False
+            queue = world.queues.get(name)
+            if queue is not None and not over(queue, world.by_queue.get(name, NOTHING), held):
+                return True
+        return False
 
 
 class Books:
     """Who borrows, seen from a claimant whose queues `sure` are within their guarantees."""
 
-    def __init__(self, world: World, line: list[str], sure: set[str]) -> None:
+    def __init__(self, world: World, line: tuple[str, ...], sure: frozenset[str]) -> None:
         self.world = world
         self.line = line
         self.sure = sure

@@ -8,10 +8,13 @@ these every one that turns out not to be needed is spared.  So no subset of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import islice
+
 from l2_aistation.core.cycle import Session
 from l2_aistation.core.policy import Request, Right
 
-from .candidates import gather
+from .candidates import Candidate, gather
 from .exact import MOST_EXACT, cheapest
 from .greedy import by_room
 from .spare import spared
@@ -19,6 +22,9 @@ from .trial import Plan, Trial
 from .trying import by_trying
 
 __all__ = ["Plan", "find"]
+
+MOST_SETS = 4
+"""Sets of victims whose plan is looked at, the best first."""
 
 
 def find(session: Session, request: Request, right: Right) -> Plan | None:
@@ -37,9 +43,15 @@ def _search(trial: Trial) -> Plan | None:
         return None
     if len(trial.candidates) <= MOST_EXACT:
         return cheapest(trial)
-    for way in (by_room, by_trying) if trial.by_room else (by_trying,):
-        for chosen in way(trial):
+    for way in _ways(trial):
+        for chosen in islice(way(trial), MOST_SETS):
             plan = spared(trial, chosen)
             if plan is not None:
                 return plan
     return None
+
+
+def _ways(trial: Trial) -> list[Callable[[Trial], Iterator[list[Candidate]]]]:
+    if not trial.by_room:
+        return [by_trying]
+    return [by_room] if trial.right.moves else [by_room, by_trying]

@@ -36,7 +36,11 @@ def gather(session: Session, request: Request, right: Right) -> list[Candidate]:
     """
     world, now = session.world, session.now
     spare = world.spared_by(request.job.id) | world.leaving()
-    protectors = [policy.protects for policy in session.policies if says(policy, "protects")]
+    protectors = [
+        policy.protects
+        for policy in session.policies
+        if policy.name not in right.past and says(policy, "protects")
+    ]
     weighers = [policy.weighs for policy in session.policies if says(policy, "weighs")]
     usable = world.pool.usable if right.where is None else world.pool.usable & right.where
     everywhere = bool(usable.all())

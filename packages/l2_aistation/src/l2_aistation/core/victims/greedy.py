@@ -135,7 +135,9 @@ class Ledger:
         """Some candidates leave, or come back."""
         self.gone[who] = leave
         rows = self.rows
-        chosen = np.isin(rows.who, who)
+        moved = np.zeros(len(self.gone), dtype=np.bool_)
+        moved[who] = True
+        chosen = np.flatnonzero(moved[rows.who])
         node, bits = rows.node[chosen], rows.bits[chosen]
         if leave:
             np.bitwise_or.at(self.bits, node, bits)
@@ -206,7 +208,9 @@ def _next(ledger: Ledger, inside: Bools, need: int) -> Ints:
     jobs = taken[taken < len(weights)]
     nodes = taken[taken >= len(weights)] - len(weights)
     if len(nodes):
-        jobs = np.append(jobs, rows.who[here[np.isin(rows.node[here], nodes)]])
+        whole = np.zeros(len(ledger.pool), dtype=np.bool_)
+        whole[nodes] = True
+        jobs = np.append(jobs, rows.who[here[whole[rows.node[here]]]])
     return np.unique(jobs)
 
 

@@ -28,5 +28,6 @@ def by_trying(trial: Trial) -> Iterator[list[Candidate]]:
 
 
 def _there(trial: Trial, placement: Placement) -> list[Candidate]:
-    nodes = np.unique(placement.nodes)
-    return [item for item in trial.candidates if np.isin(item.placement.nodes, nodes).any()]
+    there = np.zeros(len(trial.pool), dtype=np.bool_)
+    there[placement.nodes] = True
+    return [item for item in trial.candidates if there[item.placement.nodes].any()]
