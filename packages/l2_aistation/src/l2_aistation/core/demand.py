@@ -86,44 +86,37 @@ class Demand:
     required: str | None = None
     rules: Rules | None = None
     data: tuple[str, ...] = ()
-    _hash: int = field(default=0, init=False, compare=False, repr=False)
+    count: int = field(init=False, compare=False, repr=False)
+    """Tasks at full size."""
+    accelerators: int = field(init=False, compare=False, repr=False)
+    """Accelerators at full size; a part of one counts as one."""
+    accelerator_milli: int = field(init=False, compare=False, repr=False)
+    """Thousandths of accelerators at full size; a part asked for by memory counts as a whole one."""
+    cpu_milli: int = field(init=False, compare=False, repr=False)
+    """Thousandths of a core at full size."""
+    memory_bytes: int = field(init=False, compare=False, repr=False)
+    """Bytes of memory at full size."""
+    alone: bool = field(init=False, compare=False, repr=False)
+    """Whether the pool's free room alone decides about it."""
+    _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        key = self.groups, self.least, self.preferred, self.required, self.rules, self.data
-        object.__setattr__(self, "_hash", hash(key))
+        groups, rules = self.groups, self.rules
+        milli = [group.count * (group.share_milli or group.accelerators * 1000) for group in groups]
+        values = {
+            "count": sum(group.count for group in groups),
+            "accelerators": sum(group.count * group.accelerators for group in groups),
+            "accelerator_milli": sum(milli),
+            "cpu_milli": sum(group.count * group.cpu_milli for group in groups),
+            "memory_bytes": sum(group.count * group.memory_bytes for group in groups),
+            "alone": not self.data and (rules is None or not (rules.near or rules.apart)),
+            "_hash": hash((groups, self.least, self.preferred, self.required, rules, self.data)),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     def __hash__(self) -> int:
         return self._hash
-
-    @property
-    def alone(self) -> bool:
-        """Whether the pool's free room alone decides about it."""
-        return not self.data and (self.rules is None or not (self.rules.near or self.rules.apart))
-
-    @property
-    def count(self) -> int:
-        """Tasks at full size."""
-        return sum(group.count for group in self.groups)
-
-    @property
-    def accelerators(self) -> int:
-        """Accelerators at full size; an asked for part of one counts as one."""
-        return sum(group.count * group.accelerators for group in self.groups)
-
-    @property
-    def accelerator_milli(self) -> int:
-        """Thousandths of accelerators at full size; a part asked for by memory counts as a whole one."""
-        return sum(group.count * (group.share_milli or group.accelerators * 1000) for group in self.groups)
-
-    @property
-    def cpu_milli(self) -> int:
-        """Thousandths of a core at full size."""
-        return sum(group.count * group.cpu_milli for group in self.groups)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of memory at full size."""
-        return sum(group.count * group.memory_bytes for group in self.groups)
 
     @property
     def tasks(self) -> tuple[str, ...]:
