@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-try:
-    __version__ = version("l2-aistation")
-except PackageNotFoundError:  # imported from a source tree
-    __version__ = "0.1.0"
+__version__: str
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, and seldom asked for
+
+    try:
+        return version("l2-aistation")
+    except PackageNotFoundError:  # imported from a source tree
+        return "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     api = import_module("l2_aistation.api")
     if name in api.__all__:
         return getattr(api, name)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import shutil
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,11 +34,35 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+_SETPRIV = shutil.which("setpriv")
+DIE_WITH_PARENT = (_SETPRIV, "--pdeathsig", "KILL", "--") if _SETPRIV else ()
+"""Put before a command: the kernel kills it when its parent goes.  A child that needs no Python between
+fork and exec starts three times as fast; where there is no setpriv (util-linux), `die_with` does it."""
+
+
 def die_with(parent: int) -> None:
     """The kernel kills this process when its parent goes; at once where it has gone already."""
     _libc.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(137)
+
+
+def find(program: str, environment: Mapping[str, str], folder: Path) -> str:
+    """The file that a process started in `folder` would run; `OSError` says why there is none."""
+    if "/" in program:
+        path = folder / program
+        found = shutil.which(path)
+        if found is None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) if path.exists() else _absent()
+        return found
+    found = shutil.which(program, path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise _absent()
+    return found
+
+
+def _absent() -> OSError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def entry(pid: int) -> Entry | None:

@@ -53,15 +53,16 @@ class Rank:
     def _exec(self, environment: Mapping[str, str], folder: Path, log: int) -> int:
         me = os.getpid()
         command = [interpreter(self.launch.command[0]), *self.launch.command[1:]]
+        processes.find(command[0], environment, folder)
         child = subprocess.Popen(
-            command,
+            [*processes.DIE_WITH_PARENT, *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=dict(environment),
             cwd=folder,
             start_new_session=True,
-            preexec_fn=lambda: processes.die_with(me),  # noqa: PLW1509 (one system call)
+            preexec_fn=None if processes.DIE_WITH_PARENT else lambda: processes.die_with(me),  # noqa: PLW1509
         )
         child.returncode = 0  # the supervisor waits for all of its children itself
         return child.pid
