@@ -6,19 +6,28 @@ is the real thing.
     settings = Settings.load(home=folder, node_lost_s=60)
     cluster = PaperCluster(1250)
     service = Service(settings, make=PaperEngine.of(cluster).make, source=cluster)
+    fill(service, 10_000)
 """
 
 from __future__ import annotations
 
 import queue
+import random
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from .core.pool import AcceleratorFacts, ClusterFacts, NodeFacts
+from ._kit.tokens import Principal
 from .core.events import Command, EndTasks, Event, NodeSeen, StartTasks, TasksEnded, TaskStarted
+from .core.pool import AcceleratorFacts, ClusterFacts, NodeFacts
+from .core.queue import Queue
 from .ports import EventSink
+from .service import Service, submission
+from .service.platform import Platform
+from .service.specs import CheckedSpec, check_spec
 from .settings import Settings
 
 NAME = "paper"
@@ -126,3 +135,73 @@ class PaperEngine:
         if isinstance(command, EndTasks):
             return [TasksEnded(command.job, command.attempt, command.node, now)]
         return []
+
+
+ROOTS = {"language": 0.4, "vision": 0.3, "speech": 0.2}
+"""Topmost queues and their guarantee as a share of the pool."""
+
+BELOW = {"prod": 0.5, "research": 0.3, "dev": 0.1}
+TENANTS = {"ann": "red", "bob": "red", "chen": "blue", "dora": "blue", "emil": "green", "fang": "green"}
+SIZES = (1, 1, 1, 1, 2, 4, 8, 8, 16, 32, 64, 128, 256)
+NAMES = ("pretrain", "finetune", "sweep", "eval", "rlhf", "notebook")
+AT_ONCE = 200
+
+
+def set_queues(service: Service) -> list[str]:
+    """A tree of queues over the pool; the names of those that take jobs."""
+    total = service.platform.world.totals.accelerators
+    queues = [
+        Queue(name, guarantee_accelerators=int(total * share), cap_accelerators=int(total * share * 1.6))
+        for name, share in ROOTS.items()
+    ]
+    queues += [
+        Queue(
+            f"{root}-{name}",
+            parent=root,
+            guarantee_accelerators=int(total * share * part),
+            cap_accelerators=int(total * share),
+        )
+        for root, share in ROOTS.items()
+        for name, part in BELOW.items()
+    ]
+
+    def put(platform: Platform) -> None:
+        for queue_ in queues:
+            platform.put_queue(queue_)
+
+    service.call(put)
+    return ["default", *(one.name for one in queues if one.parent is not None)]
+
+
+def fill(service: Service, count: int, *, seed: int = 0) -> None:
+    """Submits that many jobs of six users of three tenants to a tree of queues."""
+    rng = random.Random(seed)
+    queues = set_queues(service)
+    specs: dict[tuple[int, str, str], CheckedSpec] = {}
+
+    def submit_one(platform: Platform) -> None:
+        size, queue_name, name = rng.choice(SIZES), rng.choice(queues), rng.choice(NAMES)
+        shape = (size, queue_name, name)
+        if shape not in specs:
+            specs[shape] = check_spec(spec_of(size, queue_name, name, rng.choice((3600, 7200, 86_400))))
+        user = rng.choice(list(TENANTS))
+        submission.submit(platform, Principal(TENANTS[user], "user", user), specs[shape])
+
+    def some(most: int, platform: Platform) -> None:
+        for _ in range(most):
+            submit_one(platform)
+
+    for done in range(0, count, AT_ONCE):
+        most = min(AT_ONCE, count - done)
+        service.call(partial(some, most), timeout_s=300)
+
+
+def spec_of(accelerators: int, queue_name: str, name: str, time_s: float) -> dict[str, Any]:
+    """A job-spec for so many accelerators, eight a task."""
+    each = min(accelerators, 8)
+    task = {
+        "count": max(accelerators // 8, 1),
+        "command": ["true"],
+        "resources": {"cpu_cores": each * 8, "accelerators": each},
+    }
+    return {"name": name, "queue": queue_name, "tasks": [task], "limits": {"time_s": time_s}}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from l2_aistation.service.metering import Metering, UsageTotals
 
 Make = Callable[..., dict[str, Any]]
 
@@ -103,3 +104,27 @@ def test_a_window_of_before_is_empty_and_one_of_ages_is_not(site: Any, history: 
     assert (past["rows"], past["pool"], past["pool_since"]) == ([], [], None)
     ages = usage(site, site.operator, since="99999999999999w")
     assert ages["total"]["held_hours"] > 0
+
+
+def test_the_counters_grow_to_what_the_report_says(site: Any, history: dict[str, Any]) -> None:
+    totals = UsageTotals(Metering(site.service.store, site.service.platform))
+    for _ in range(3):  # again does not count again
+        totals.refresh()
+    report = usage(site, site.operator)["total"]
+    assert sum(held for held, _ in totals.totals.values()) / 3600 == pytest.approx(
+        report["held_hours"], abs=1e-5
+    )
+    assert sum(idle for _, idle in totals.totals.values()) / 3600 == pytest.approx(
+        report["idle_hours"], abs=1e-5
+    )
+
+
+def test_metrics_of_queues_and_usage(site: Any, history: dict[str, Any]) -> None:
+    end = time.monotonic() + 20
+    while 'aistation_held_accelerator_seconds_total{model="H100"' not in site.client.get("/metrics").text:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    text = site.client.get("/metrics").text
+    assert 'aistation_queue_accelerators{kind="used",queue="default"} 0.0' in text
+    assert 'aistation_model_accelerators{kind="total",model="H100"} 8.0' in text
+    assert 'queue="default",tenant="red"' in text

@@ -230,6 +230,14 @@ def _means(changes: list[tuple[float, float]], edges: Sequence[float]) -> list[f
     return [round(max(float(value), 0.0), 4) for value in means]
 
 
+def parts(stretch: Stretch, until: float) -> Iterator[tuple[str, int, int]]:
+    """All that a stretch held up to a moment: model, held, used."""
+    held_ms, used_ms = _inside(stretch, (_ms(stretch.start), _ms(until)))
+    if held_ms > 0:
+        for model, milli in _keys(stretch, "model"):
+            yield model, held_ms * milli, used_ms * milli
+
+
 def _keys(stretch: Stretch, by: Dimension) -> Iterator[tuple[str, int]]:
     if by == "model":
         for model, count in stretch.held.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from l2_aistation._kit.problems import BadInput
 from l2_aistation._kit.tokens import Principal
 from l2_aistation.core import metering
-from l2_aistation.core.metering import PER_HOUR, Dimension, PoolUsage, Usage
+from l2_aistation.core.metering import PER_HOUR, Dimension, PoolUsage, Stretch, Usage
 from l2_aistation.core.pool import NodeFacts, Pool
 from l2_aistation.store import Store
 from l2_aistation.store import metering as stored
@@ -35,6 +36,8 @@ POOL_COLUMNS = (
     "idle_share",
 )
 DAY_S = 86_400.0
+OVERLAP_S = 60.0
+"""How far back ended attempts are looked at again: clocks are set back now and then."""
 
 
 class CapacityLog:
@@ -166,9 +169,9 @@ class Metering:
         since = max(until - DAY_S if since is None else since, 0.0)
         if since >= until:
             raise BadInput("the window is empty", field="since", do="give a --since before --until and now")
-        found = list(self._stretches(since, until, who.scope()))
+        found = list(self.stretches(since, until, who.scope()))
         log = stored.capacities(self.store, since, until)
-        everyone = found if who.scope() is None else list(self._stretches(since, until, None))
+        everyone = found if who.scope() is None else list(self.stretches(since, until, None))
         return Report(
             by=by,
             since=since,
@@ -182,7 +185,7 @@ class Metering:
         """Accelerators held by each queue over the last `seconds`: means of `points` bins."""
         now = self.platform.clock()
         edges = [now - seconds * (points - number) / points for number in range(points + 1)]
-        found = self._stretches(edges[0], now, None)
+        found = self.stretches(edges[0], now, None)
         log = stored.capacities(self.store, edges[0], now)
         capacity = [metering.capacity_at(log, edge) for edge in edges[1:]]
         return {
@@ -191,11 +194,56 @@ class Metering:
             "capacity": [None if one is None else sum(one.total.values()) for one in capacity],
         }
 
-    def _stretches(self, since: float, until: float, tenant: str | None) -> Any:
+    def stretches(self, since: float, until: float, tenant: str | None) -> Iterator[Stretch]:
+        """What was held within a window, by a tenant or by all."""
         return stored.stretches(self.store, since, until, tenant=tenant, node=self._node)
 
     def _node(self, name: str) -> NodeFacts:
         return self.platform.node(name)
+
+
+class UsageTotals:
+    """All that was ever held, by tenant, queue and model, for counters that only grow.
+
+    `refresh` reads what ended since it was last called, and what still holds; the first call reads the
+    whole history.
+    """
+
+    def __init__(self, metering: Metering) -> None:
+        self.metering = metering
+        self.lock = threading.Lock()
+        self.ended: dict[tuple[str, str, str], list[int]] = {}
+        self.counted: dict[tuple[str, int], float] = {}
+        self.watermark = -1.0
+        self.totals: dict[tuple[str, str, str], tuple[float, float]] = {}
+
+    def refresh(self) -> None:
+        """Brings `totals` up to now: (held, idle while held) in accelerator-seconds."""
+        with self.lock:
+            now = self.metering.platform.clock()
+            live: dict[tuple[str, str, str], list[int]] = {}
+            for stretch in self.metering.stretches(self.watermark, now, None):
+                name = stretch.job, stretch.attempt
+                if stretch.end is None:
+                    _add(live, stretch, now)
+                elif name not in self.counted and stretch.end > self.watermark:
+                    self.counted[name] = stretch.end
+                    _add(self.ended, stretch, stretch.end)
+            self.watermark = now - OVERLAP_S
+            self.counted = {name: end for name, end in self.counted.items() if end > self.watermark}
+            sums = {key: list(amounts) for key, amounts in self.ended.items()}
+            for key, (held, idle) in live.items():
+                total = sums.setdefault(key, [0, 0])
+                total[0] += held
+                total[1] += idle
+            self.totals = {key: (held / 1e6, idle / 1e6) for key, (held, idle) in sums.items()}
+
+
+def _add(to: dict[tuple[str, str, str], list[int]], stretch: Stretch, until: float) -> None:
+    for model, held, used in metering.parts(stretch, until):
+        total = to.setdefault((stretch.tenant, stretch.queue, model), [0, 0])
+        total[0] += held
+        total[1] += held - used
 
 
 def parse_time(text: str, field: str, now: float) -> float:

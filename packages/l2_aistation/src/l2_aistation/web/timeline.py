@@ -10,7 +10,9 @@ from typing import Any
 from l2_aistation.core.attempt import Attempt
 
 STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-MOST_TICKS = 4
+MOST_TICKS = 3
+LAST_TICK = 78
+"""Percent from which the words of a tick could run over the end of a narrow window."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def _ticks(scale: _Scale) -> list[tuple[float, str]]:
     )
     first = int(scale.start // step + 1) * step
     moments = [first + number * step for number in range(MOST_TICKS + 1) if first + number * step < scale.end]
-    return [(scale.at(at), datetime.fromtimestamp(at, UTC).strftime(style)) for at in moments]
+    ticks = [(scale.at(at), datetime.fromtimestamp(at, UTC).strftime(style)) for at in moments]
+    return [(left, words) for left, words in ticks if left < LAST_TICK]
 
 
 def span_words(seconds: float | None) -> str:

@@ -348,8 +348,10 @@ canvas.addEventListener("keydown", (event) => {
     tip(null);
     details(null);
   } else {
-    const cursor = map.cursor ? map.next(map.cursor, event.key) : { node: map.blocks[0].nodes[0], place: 0 };
-    if (!cursor || (!map.cursor && !/^(Arrow|Home|Page)/.test(event.key))) return;
+    const start = { node: map.blocks[0].nodes[0], place: 0 };
+    const next = map.next(map.cursor || start, event.key);
+    if (!next) return;
+    const cursor = map.cursor || event.key === "End" ? next : start;
     map.moveCursor(cursor);
     tip(cursor);
   }
