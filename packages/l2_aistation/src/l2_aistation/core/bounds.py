@@ -7,7 +7,7 @@ from .cycle import Session
 from .job import NEVER, Job
 from .promise import Promise
 from .seat import smallest
-from .timeline import UNKNOWN_S, USUAL
+from .timeline import UNKNOWN_S, USUAL, Wish
 from .world import World
 
 DUE = "bound"
@@ -27,10 +27,11 @@ def make(session: Session, job: Job, why: str = "") -> Promise | None:
     if job.id in session.world.promises:
         session.promise(job, None)
     span = lasts(session.world, job)
-    start = session.timeline().earliest(job, smallest(job.demand), span)
+    wish = Wish(job, smallest(job.demand), span, session.places(job))
+    start = session.timeline().earliest(wish)
     if start is None:
         return None
-    promise = Promise(job.id, start.at, start.at + span, start.placement, start.firm)
+    promise = Promise(job.id, start.at, start.at + span, start.placement)
     if job.promised_at is not None and start.at > job.promised_at and not why:
         why = "what runs now is planned to end later than before"
     session.promise(job, promise, why)

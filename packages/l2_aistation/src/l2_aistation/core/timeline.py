@@ -16,7 +16,7 @@ from . import windows
 from .demand import Demand
 from .job import NEVER, Job
 from .placement import place
-from .pool import Bools, Placement, Pool, merged
+from .pool import Bools, Placement, Pool
 from .promise import Promise
 from .states import JobState
 from .world import World
@@ -34,20 +34,23 @@ STOPPING_S = 30.0
 """How long a job that is being ended still holds its place, at most."""
 
 
-def planned_end(world: World, job: Job, now: float, share: float = USUAL) -> float:
+def planned_end(world: World, job: Job, now: float) -> float:
     """When a job that holds nodes is planned to give them back; infinite where nobody can tell.
 
-    Where it may be evicted, an estimate is good enough to promise on; else only its limit is.
+    A plan stands until it is overdue.  Where the job may be evicted, an estimate is good enough to
+    promise on; else only its limit is.
     """
+    if job.planned_until is not None and job.planned_until > now:
+        return job.planned_until
     if job.state is JobState.STOPPING:
         return now + STOPPING_S
     limit = job.limit_at(now)
     if not job.preemptible:
-        return max(limit, now)
-    if job.planned_until is not None and job.planned_until > now:
-        return min(job.planned_until, limit)
-    learned = world.run_times.end_by(job, share, now)
-    return max(min(limit, now + UNKNOWN_S if learned == NEVER else learned), now)
+        return max(limit, now + STOPPING_S)
+    learned = world.run_times.end_by(job, USUAL, now)
+    if learned == NEVER:
+        learned = now + UNKNOWN_S
+    return max(min(limit, learned), now + STOPPING_S)
 
 
 def gap_end(world: World, job: Job, now: float) -> float:
@@ -60,89 +63,95 @@ def gap_end(world: World, job: Job, now: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """When and where a gang can start at the earliest; `firm` as in `Promise`."""
+    """When and where a gang can start at the earliest."""
 
     at: float
     placement: Placement
-    firm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Who wants to start, with which demand, for how long, on which sets of nodes (None: on any)."""
+
+    job: Job
+    demand: Demand
+    lasts_s: float
+    masks: Sequence[Bools] | None = None
 
 
 class Timeline:
     """The future of a world as planned at one moment.  It books nothing.
 
     Promises of jobs in `ignored` are left out.  `broken` are those that cannot be kept as planned:
-    a node is gone, or somebody holds the place for longer.
+    a node is gone, or somebody holds the place for longer.  With `keep` new plans of ends are written
+    down, as a cycle does; who only asks leaves no trace.
     """
 
-    def __init__(self, world: World, now: float, ignored: Collection[str] = ()) -> None:
+    def __init__(
+        self, world: World, now: float, ignored: Collection[str] = (), *, keep: bool = False
+    ) -> None:
         self.world = world
         self.now = now
+        self.keep = keep
+        self.ledger = world.ledger
+        self.version = world.ledger.version
         self.promises = [item for item in live_promises(world) if item.job not in ignored]
-        rows = []
-        for job in world.holding.values():
-            assert job.placement is not None
-            rows.append((planned_end(world, job, now), job))
-        self._leave_for_promises(rows)
-        rows.sort(key=lambda row: (row[0], row[1].id))
-        self.ends = np.array([end for end, _ in rows], dtype=np.float64)
-        self.holders = [job for _, job in rows]
+        late = [(job, planned_end(world, job, now)) for job in world.ledger.overdue(now)]
+        if keep:
+            for job, end in late:
+                self._plan(job, end)
+        self.ends = self.ledger.ends[: self.ledger.size].copy()
+        for job, end in late:
+            self.ends[self.ledger.span(job)] = end
+        self._leave_for_promises()
         self.broken: list[Promise] = []
         self.rooms: dict[int, Pool] = {}
         self.futures = self._futures()
 
-    def _leave_for_promises(self, rows: list[tuple[float, Job]]) -> None:
+    def _plan(self, job: Job, end: float) -> None:
+        job.planned_until = end
+        self.ledger.plan(job, end)
+
+    def _leave_for_promises(self) -> None:
         """Who may be evicted leaves a promised place in time."""
-        if not self.promises or not rows:
-            return
-        placements = [job.placement for _, job in rows if job.placement is not None]
-        nodes = np.concatenate([item.nodes for item in placements])
-        bits = np.concatenate([item.bits for item in placements])
-        owner = np.repeat(np.arange(len(rows)), [len(item) for item in placements])
+        size = len(self.ends)
+        nodes, bits = self.ledger.columns["nodes"][:size], self.ledger.bits[:size]
         for promise in self.promises:
-            taken = np.zeros(len(self.world.pool), dtype=np.uint64)
-            np.bitwise_or.at(taken, promise.placement.nodes, promise.placement.bits)
-            for number in np.unique(owner[(taken[nodes] & bits) != 0]).tolist():
-                end, job = rows[number]
-                if end > promise.at and job.preemptible:
-                    rows[number] = max(promise.at, self.now), job
+            taken = promise.by_node(len(self.world.pool))
+            late = ((taken[nodes] & bits) != 0) & (self.ends > promise.at)
+            for job in self.ledger.owners(late) if late.any() else ():
+                if job.preemptible:
+                    self.ends[self.ledger.span(job)] = max(promise.at, self.now)
 
     def _futures(self) -> list[Pool]:
         """For each promise, the pool as it will be when all up to it have been kept."""
         futures: list[Pool] = []
-        pool, given = self.world.pool.copy(), 0
-        active: list[Promise] = []
-        for promise in list(self.promises):
+        if not self.promises:
+            self.starts = np.zeros(0)
+            return futures
+        pool, given = self.world.pool.copy(), -NEVER
+        kept: list[Promise] = []
+        for promise in self.promises:
             at = max(promise.at, self.now)
-            given = self._give(pool, given, at)
-            for item in [item for item in active if item.until <= at]:
-                pool.give(item.placement)
-                active.remove(item)
-            nodes = promise.placement.nodes
-            try:
-                if not pool.usable[nodes].all():
-                    raise ValueError("a node of it is gone")
-                pool.take(promise.placement)
-            except ValueError:
+            self._give(pool, given, at)
+            for item in kept:
+                if given < item.until <= at:
+                    pool.give(item.placement)
+            given = at
+            if _take(pool, promise):
+                kept.append(promise)
+                futures.append(pool.copy())
+            else:
                 self.broken.append(promise)
-                self.promises.remove(promise)
-                continue
-            if (pool.cpu_free[nodes] < 0).any() or (pool.memory_free[nodes] < 0).any():
-                pool.give(promise.placement)
-                self.broken.append(promise)
-                self.promises.remove(promise)
-                continue
-            active.append(promise)
-            futures.append(pool.copy())
-        self.starts = np.array([item.at for item in self.promises], dtype=np.float64)
+        self.promises = kept
+        self.starts = np.array([item.at for item in kept], dtype=np.float64)
         return futures
 
-    def _give(self, pool: Pool, given: int, moment: float) -> int:
-        """Gives back what ends up to a moment, from the holder number `given` on."""
-        count = int(np.searchsorted(self.ends, moment, side="right"))
-        if count > given:
-            leaving = self.holders[given:count]
-            pool.give(merged([job.placement for job in leaving if job.placement is not None]))
-        return max(count, given)
+    def _give(self, pool: Pool, after: float, until: float) -> None:
+        """Gives back what ends after a moment and up to another."""
+        chosen = np.flatnonzero((self.ends > after) & (self.ends <= until))
+        if len(chosen):
+            pool.give(self.ledger.rows(chosen))
 
     # -- what a long job leaves alone ----------------------------------------------------------------
 
@@ -166,9 +175,13 @@ class Timeline:
         """Takes note of a booking made now that ends by `end`; False where it breaks a promise."""
         self.rooms.clear()
         planned = planned_end(self.world, job, self.now)
-        number = int(np.searchsorted(self.ends, planned, side="right"))
-        self.ends = np.insert(self.ends, number, planned)
-        self.holders.insert(number, job)
+        if self.keep:
+            self._plan(job, planned)
+        span = self.ledger.span(job)
+        if span.start != len(self.ends) or self.version + 1 != self.ledger.version:
+            return False
+        self.version = self.ledger.version
+        self.ends = np.concatenate([self.ends, np.full(len(placement), planned)])
         try:
             for future in self.futures[: self.kept_before(end)]:
                 future.take(placement)
@@ -181,7 +194,7 @@ class Timeline:
     def at(self, moment: float) -> Pool:
         """The room for a gang that starts at a moment and stays: promises made already are kept."""
         pool = self.world.pool.copy()
-        self._give(pool, 0, moment)
+        self._give(pool, -NEVER, moment)
         for promise in self.promises:
             if promise.at <= moment < promise.until:
                 pool.take(promise.placement)
@@ -190,10 +203,10 @@ class Timeline:
                 pool.meet(future)
         return pool
 
-    def earliest(self, job: Job, demand: Demand, lasts_s: float) -> Start | None:
+    def earliest(self, wish: Wish) -> Start | None:
         """The first time from which the gang fits for as long as it lasts; None where no end is known."""
-        for begin, limit in self._segments(lasts_s):
-            found = self._within(job, demand, begin, limit, lasts_s)
+        for begin, limit in self._segments(wish.lasts_s):
+            found = self._within(wish, begin, limit)
             if found is not None:
                 return found
         return None
@@ -207,18 +220,16 @@ class Timeline:
         ordered = sorted(marks)
         return zip(ordered, [*ordered[1:], NEVER], strict=True)
 
-    def _within(self, job: Job, demand: Demand, begin: float, limit: float, lasts_s: float) -> Start | None:
+    def _within(self, wish: Wish, begin: float, limit: float) -> Start | None:
         """The first fitting start of a span: what fits at one time of it fits at all later ones."""
-        first = int(np.searchsorted(self.ends, begin, side="right"))
-        last = int(np.searchsorted(self.ends, limit, side="left"))
-        later = self.ends[first:last].tolist()
+        later = np.unique(self.ends[(self.ends > begin) & (self.ends < limit)]).tolist()
         later += [item.until for item in self.promises if begin < item.until < limit]
         times = [begin, *sorted(set(later))]
         best: Start | None = None
         low, high = 0, len(times) - 1
         probe = high  # the end of the span first: it tells whether to look for more
         while low <= high:
-            found = self._fits(job, demand, times[probe], lasts_s)
+            found = self._fits(wish, times[probe])
             if found is None:
                 if best is None:
                     return None
@@ -228,24 +239,30 @@ class Timeline:
             probe = (low + high) // 2
         return best
 
-    def _fits(self, job: Job, demand: Demand, moment: float, lasts_s: float) -> Start | None:
+    def _fits(self, wish: Wish, moment: float) -> Start | None:
         pool = self.at(moment)
-        usable = nodes_for(self.world, job, moment, moment + lasts_s, pool)
-        found = place(pool, demand, usable)
-        if found is None:
-            return None
-        count = int(np.searchsorted(self.ends, moment, side="right"))
-        return Start(moment, found, self._firm(found, self.holders[:count]))
+        usable = nodes_for(self.world, wish.job, moment, moment + wish.lasts_s, pool)
+        demand, masks = wish.demand, wish.masks
+        for mask in masks if masks is not None else (None,):
+            found = place(pool, demand, usable if mask is None else usable & mask)
+            if found is not None:
+                return Start(moment, found)
+        return None
 
-    def _firm(self, placement: Placement, leaving: Sequence[Job]) -> bool:
-        """Whether all who leave the place until then do so by a limit, or may be evicted."""
-        taken = np.zeros(len(self.world.pool), dtype=np.bool_)
-        taken[placement.nodes] = True
-        return not any(
-            job.placement is not None and bool(taken[job.placement.nodes].any())
-            for job in leaving
-            if not job.preemptible and job.time_s is None
-        )
+
+def _take(pool: Pool, promise: Promise) -> bool:
+    """Takes a promised place out of a pool; False, and nothing taken, where it is not all there."""
+    nodes = promise.placement.nodes
+    if not pool.usable[nodes].all():
+        return False
+    try:
+        pool.take(promise.placement)
+    except ValueError:
+        return False
+    if (pool.cpu_free[nodes] < 0).any() or (pool.memory_free[nodes] < 0).any():
+        pool.give(promise.placement)
+        return False
+    return True
 
 
 def nodes_for(world: World, job: Job, start: float, end: float, pool: Pool) -> Bools:

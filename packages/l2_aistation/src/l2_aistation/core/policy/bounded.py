@@ -24,7 +24,9 @@ class BoundedStart(Rule):
         self.every = every
 
     def reserves(self, world: World, job: Job, now: float) -> bool:  # noqa: ARG002
-        """While there are few promises: to each that could be starved."""
+        """While there are few promises: to each that could be starved and has never started."""
+        if job.ran_s > 0:
+            return False
         return len(world.promises) < self.most and (self.every or can_be_starved(world, job))
 
 
