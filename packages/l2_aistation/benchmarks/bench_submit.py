@@ -74,7 +74,9 @@ class NoEngine:
 
 def serve(home: str, port: int) -> None:
     import uvicorn
+    from l2_aistation.web.process import tune
 
+    tune()
     settings = Settings.load(home=Path(home), heartbeat_s=2, node_lost_s=60, start_limit_s=3600)
     app = create_app(
         settings, service=lambda one: Service(one, make=lambda _name, _settings: NoEngine(), source=Shape())

@@ -236,6 +236,10 @@ class Aistation:
         """Takes a reservation or maintenance away."""
         return self._json("DELETE", f"/windows/{_part(name)}")
 
+    def replay(self) -> dict[str, Any]:
+        """Runs the decisions since the last snapshot again: `same`, `cycles`, `differences`."""
+        return self._json("GET", "/replay")
+
     def faults(self) -> list[dict[str, Any]]:
         """The newest faults."""
         return self._list("/faults", {})

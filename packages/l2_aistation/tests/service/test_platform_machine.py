@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 from l2_aistation._kit.problems import Conflict, NotFound, Problem
 from l2_aistation._kit.tokens import Principal
+from l2_aistation.core.dependencies import circle
 from l2_aistation.core.events import (
     Command,
     EndTasks,
@@ -33,7 +34,7 @@ from l2_aistation.core.events import (
 from l2_aistation.core.pool import AcceleratorFacts, ClusterFacts, NodeFacts
 from l2_aistation.core.states import FINAL, HOLDING, WAITING, JobState
 from l2_aistation.ports import EventSink
-from l2_aistation.service import Service, healing, jobs, nodes
+from l2_aistation.service import Service, healing, jobs, nodes, replaying
 from l2_aistation.service.platform import Platform
 from l2_aistation.settings import Settings
 
@@ -267,9 +268,8 @@ class PlatformMachine(RuleBasedStateMachine):
         if not hasattr(self, "service"):
             return
         world = self.service.platform.world
-        held = [job.placement for job in world.jobs.values() if job.placement is not None]
-        assert world.pool.same_books(world.pool.rebuilt(held))
-        assert (world.pool.cpu_free >= 0).all()
+        assert world.same_books(world.rebuilt())
+        assert world.claims or (world.pool.cpu_free >= 0).all()  # a claim may wait for cores
         for job in world.jobs.values():
             assert (job.placement is not None) == (job.state in HOLDING)
             assert (job.id in self.service.platform.attempts) == (job.state in HOLDING)
@@ -291,6 +291,30 @@ class PlatformMachine(RuleBasedStateMachine):
         for name, attempt in platform.attempts.items():
             assert stored[name].slots == attempt.slots
             assert stored[name].state == attempt.state
+
+    @invariant()
+    def claims_and_evictions_are_kept(self) -> None:
+        """The store has each claim; no claimant evicts a job twice, and no chain of evictions closes."""
+        if not hasattr(self, "service"):
+            return
+        world = self.service.platform.world
+        stored = {row["job"]: tuple(row["victims"]) for row in self.service.store.claims()}
+        assert stored == {name: claim.victims for name, claim in world.claims.items()}
+        log = self.service.store.log(limit=100_000)
+        pairs = [
+            (entry["body"]["claimant"], entry["body"]["victim"])
+            for entry in log
+            if entry["kind"] == "eviction" and entry["body"]["claimant"] != entry["body"]["victim"]
+        ]
+        assert len(pairs) == len(set(pairs))
+        assert not any(circle(edges(pairs), claimant) for claimant, _ in pairs)
+
+    @invariant()
+    def decisions_replay(self) -> None:
+        """Run again from the journal, each cycle decides the same, bit for bit."""
+        if not hasattr(self, "service") or self.service.store.snapshot() is None:
+            return
+        assert replaying.replay_decisions(self.service)["same"]
 
     @invariant()
     def nothing_is_lost_or_doubled(self) -> None:
@@ -321,6 +345,14 @@ class PlatformMachine(RuleBasedStateMachine):
             name: [slot.node for slot in attempt.slots]
             for name, attempt in self.service.platform.attempts.items()
         }
+
+
+def edges(pairs: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """Who evicted whom."""
+    graph: dict[str, list[str]] = {}
+    for claimant, victim in pairs:
+        graph.setdefault(claimant, []).append(victim)
+    return graph
 
 
 PlatformMachine.TestCase.settings = settings(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,9 +25,6 @@ from .common import AsJson, app
 __all__ = ["admin", "app", "jobs", "main", "metering", "policy", "simulate"]
 
 add_config_command(app, Settings)
-SWITCH_S = 0.0005
-"""How long a thread may keep the interpreter from the others: the scheduler and the answers share it."""
-
 DOCUMENTS: dict[str, type[Document]] = {"job-spec": JobSpec, "job-record": JobRecord}
 
 
@@ -60,11 +56,12 @@ def serve(
 
     from l2_aistation.service import take_lock
     from l2_aistation.web import create_app
+    from l2_aistation.web.process import tune
 
     settings = Settings.load(host=host, port=port, broker_listen=broker_listen)
     logs.set_up()
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    sys.setswitchinterval(SWITCH_S)
+    tune()
     tokens = TokenStore(settings.tokens_file)
     tokens.admin_token()
     take_lock(settings).close()  # said here in one line; the service takes it for good

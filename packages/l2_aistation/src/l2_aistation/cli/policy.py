@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from l2_aistation._kit.command_line import new_app, out, show, show_json
-from l2_aistation._kit.problems import BadInput, NotFound
+from l2_aistation._kit.command_line import err, new_app, out, show, show_json
+from l2_aistation._kit.problems import BadInput, Failed, NotFound
 
 from .common import AsJson, Url, app, client
 
@@ -155,6 +155,21 @@ def window_delete(name: Annotated[str, typer.Argument(help="the window")], url: 
     """Take a reservation or maintenance away."""
     with client(url) as aistation:
         aistation.delete_window(name)
+
+
+@app.command()
+def replay(url: Url = None, as_json: AsJson = False) -> None:
+    """Run the decisions since the last snapshot again: each has to come out the same (exit code 1 if not)."""
+    with client(url) as aistation, err.status("deciding again"):
+        answer = aistation.replay()
+    if as_json:
+        show_json(answer)
+    elif answer["same"]:
+        out.print(f"{answer['cycles']} cycles since {answer['since']} decide the same")
+    else:
+        show(answer["differences"], ("number", "at", "expected", "found"), as_json=False)
+    if not answer["same"]:
+        raise Failed(f"{len(answer['differences'])} of {answer['cycles']} cycles decide otherwise")
 
 
 def _pairs(option: str, values: list[str] | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .jobs import stop
 from .launch import start_commands
 from .platform import Platform
 
-FULL_CYCLE_EVERY_S = 5.0
+FULL_CYCLE_EVERY_S = 30.0
 log = logging.getLogger(__name__)
 EVICTABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.HELD, JobState.RESUMING})
 
@@ -68,8 +68,12 @@ class Cycles:
     def _run(self, only: frozenset[str] | None) -> Session:
         platform = self.platform
         began = time.thread_time()
+        recorder = platform.recorder
+        told = recorder.begin()
         session = run(Session(platform.world, platform.clock(), self.policies, only))
-        for entry in session.statement.commit():
+        decided = session.statement.commit()
+        platform.batch.decided(session.now, recorder.end(told, session, decided))
+        for entry in decided:
             self._carry_out(entry)
         for job, refusal in session.told:
             if job.waits:

@@ -242,11 +242,14 @@ def _over_time(job: Job, now: float) -> bool:
 
 def _hurry(platform: Platform, job: Job, attempt: Attempt, now: float) -> None:
     """Sends a start again that may have been lost on its way; gives up after the limit."""
+    over = now - attempt.created_at > platform.settings.start_limit_s
+    if not over and now - platform.sent_at.get(attempt.job, attempt.created_at) <= SEND_AGAIN_S:
+        return
     missing = {slot.rank for slot in attempt.slots} - attempt.started - set(attempt.exits)
-    if now - attempt.created_at > platform.settings.start_limit_s:
+    if over:
         words = f"ranks {sorted(missing)[:8]} did not start in {platform.settings.start_limit_s:g} s"
         fault(platform, job, attempt, words)
-    elif missing and now - platform.sent_at.get(attempt.job, attempt.created_at) > SEND_AGAIN_S:
+    elif missing:
         platform.sent_at[attempt.job] = now
         late = {slot.node for slot in attempt.slots if slot.rank in missing}
         commands = start_commands(platform, job, attempt)

@@ -18,7 +18,7 @@ PREIMPORT = "OGAI_PREIMPORT"
 
 def start_commands(platform: Platform, job: Job, attempt: Attempt) -> list[StartTasks]:
     """One `StartTasks` for each node of the attempt."""
-    spec = JobSpec.model_validate_json(job.spec_text)
+    spec = platform.spec(job)
     launches = _launches(platform, spec, attempt)
     common, peers = _common(platform, job, attempt), _peers(platform, attempt)
     return [
@@ -41,7 +41,7 @@ def start_commands(platform: Platform, job: Job, attempt: Attempt) -> list[Start
 
 def warm_command(platform: Platform, job: Job, attempt: Attempt, spare: str) -> WarmTasks | None:
     """The order to a spare to get ready, where the job says what to import."""
-    spec = JobSpec.model_validate_json(job.spec_text)
+    spec = platform.spec(job)
     if not any(PREIMPORT in group.environment for group in spec.tasks):
         return None
     tasks = _launches(platform, spec, attempt)[attempt.nodes[0]]

@@ -20,9 +20,8 @@ from typing import IO, Any, TypeVar
 
 from l2_aistation._kit.problems import Conflict, Problem, Unavailable
 from l2_aistation.adapters.this_machine import ThisMachine
-from l2_aistation.core.demand import Demand, TaskDemand
 from l2_aistation.core.events import Event, NodeSeen, StartTasks
-from l2_aistation.core.explain import impossible
+from l2_aistation.core.placement import kernels
 from l2_aistation.core.policy import Policy, default_policies
 from l2_aistation.core.recovery import silent_nodes
 from l2_aistation.ports import ClusterSource, Engine, PowerSource
@@ -42,7 +41,9 @@ Operation = Callable[[Platform], Any]
 Item = tuple[Operation, Future[Any] | LoopReply]
 MOST_IN_A_PASS = 2000
 DEADLINES_EVERY_S = 0.2
-FIRST = Demand((TaskDemand("first", 1, 1, accelerators=1),), 1)
+COMPILED_FROM = 256
+"""Nodes from which on the compiled loops are worth their start."""
+
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ class Service:
             self.platform.seen[node.id] = self.platform.started_at
         self._open_engines()
         healing.send_again(self.platform)
-        impossible(self.platform.world, FIRST)  # loads what placement needs, before anybody waits for it
+        if len(self.platform.facts.nodes) >= COMPILED_FROM:
+            threading.Thread(target=kernels.warm, name="aistation-kernels", daemon=True).start()
         self.thread = threading.Thread(target=self._run, name="aistation-loop", daemon=True)
         self.thread.start()
 

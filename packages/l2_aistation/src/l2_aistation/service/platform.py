@@ -16,8 +16,10 @@ from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.claims import Claim
 from l2_aistation.core.demand import demand_of
 from l2_aistation.core.events import Command
+from l2_aistation.core.journal import Recorder, snapshot
 from l2_aistation.core.metering import held_by_model
 from l2_aistation.core.pool import ClusterFacts, NodeFacts, Pool, Slot
+from l2_aistation.core.queue import Tree
 from l2_aistation.core.states import (
     FINAL,
     AttemptEvent,
@@ -33,7 +35,7 @@ from l2_aistation.documents import JobSpec
 from l2_aistation.ports import ClusterSource
 from l2_aistation.settings import Settings
 from l2_aistation.store import Batch, Store
-from l2_aistation.store.rows import past_job, slots_of
+from l2_aistation.store.rows import dump, past_job, slots_of
 
 from .specs import fields_of
 
@@ -77,6 +79,7 @@ class Platform:
     new_id: Callable[[str], str] = field(default=lambda name: f"{name}-{secrets.token_hex(4)}")
     world: World = field(init=False)
     facts: ClusterFacts = field(init=False)
+    recorder: Recorder = field(init=False)
     attempts: dict[str, Attempt] = field(default_factory=dict)
     cordons: dict[str, str] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
@@ -101,7 +104,7 @@ class Platform:
         self.next_port = int(self.clock())  # not the ports that were used just before a restart
         self.facts = self.store.cluster() or self.source.cluster()
         self.cordons = self.store.cordons()
-        queues = {queue.name: queue for queue in self.store.queues()}
+        queues = Tree((queue.name, queue) for queue in self.store.queues())
         self.world = World(self._pool(self.facts), queues)
         if DEFAULT_QUEUE not in queues:
             self.put_queue(Queue(DEFAULT_QUEUE))
@@ -111,6 +114,7 @@ class Platform:
         for row in self.store.live_jobs():
             self._load_job(row)
         self._load_policy()
+        self.begin_journal()
 
     def _pool(self, facts: ClusterFacts) -> Pool:
         pool = Pool(facts.nodes, self.settings.accelerator_reserve_bytes, facts.weak_leaves)
@@ -136,6 +140,11 @@ class Platform:
         if attempt is not None:
             job.last_checkpoint_at = attempt.checkpoint_at
             self.world.take(job, self.world.pool.placement(attempt.slots, job.demand.tasks))
+
+    def begin_journal(self) -> None:
+        """From here on decisions are written so that they can be run again: the world as it is now first."""
+        self.recorder = Recorder(self.world)
+        self.batch.snapshot = self.clock(), dump(snapshot(self.world))
 
     def _load_policy(self) -> None:
         """What was agreed and learned before: windows, claims, evictions, run times, ended jobs."""
@@ -194,6 +203,7 @@ class Platform:
             setattr(self.world, name, getattr(before, name))
         for job, _ in held:
             self.world.take(job, self.world.pool.placement(slots[job.id], job.demand.tasks))
+        self.begin_journal()
         self.dirty = True
 
     def put_queue(self, queue: Queue) -> None:
@@ -217,7 +227,8 @@ class Platform:
     def _set(self, job: Job, to: JobState, event: JobEvent, **body: Any) -> None:
         now = self.clock()
         before, job.state = job.state, to
-        if to is not JobState.QUEUED and job.id in self.world.claims:
+        moves = to is JobState.STOPPING and job.target is JobState.QUEUED  # to the place that it claims
+        if to is not JobState.QUEUED and not moves and job.id in self.world.claims:
             self.world.release(job)
             self.batch.unclaim(job.id)
         if to in FINAL:

@@ -15,7 +15,6 @@ from l2_aistation.core.pool import Bits, Bools, Slot, bit_places
 from l2_aistation.core.recovery import decide
 from l2_aistation.core.states import AttemptEvent, JobEvent
 from l2_aistation.core.world import Job
-from l2_aistation.documents import JobSpec
 from l2_aistation.ports import PowerSource
 
 from .launch import end_commands, start_commands
@@ -109,7 +108,7 @@ class Recovery:
 
     def _situation(self, job: Job, attempt: Attempt, cause: Cause, now: float) -> Situation:
         pool = self.platform.world.pool
-        spec = JobSpec.model_validate_json(job.spec_text)
+        spec = self.platform.spec(job)
         down = {node for node in attempt.nodes if not pool.up[pool.index[node]]}
         cordoned = {node for node in attempt.nodes if pool.cordoned[pool.index[node]]}
         bad = {cause.node} if cause.action in ("replace", "reset") and cause.node in attempt.nodes else set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
 
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.healing import Cause
@@ -35,6 +35,7 @@ class Batch:
         self.evictions: list[dict[str, Any]] = []
         self.windows: dict[str, dict[str, Any] | None] = {}
         self.journal: list[dict[str, Any]] = []
+        self.snapshot: tuple[float, str] | None = None
         self.log: list[dict[str, Any]] = []
 
     def __bool__(self) -> bool:
@@ -54,6 +55,7 @@ class Batch:
                 self.evictions,
                 self.windows,
                 self.journal,
+                self.snapshot,
                 self.log,
             )
         )
@@ -135,6 +137,10 @@ class Batch:
         """That a job made another stop: it happens once between the two."""
         self.evictions.append({"claimant": claimant, "victim": victim, "at": at})
 
+    def decided(self, at: float, entry: dict[str, Any]) -> None:
+        """A cycle, as it can be run again."""
+        self.journal.append({"at": at, "entries": dump(entry)})
+
     def window(self, name: str, row: dict[str, Any] | None) -> None:
         """A reservation or maintenance window as it is now; None where it was taken away."""
         self.windows[name] = row
@@ -172,6 +178,8 @@ def write(connection: Connection, batch: Batch) -> None:
     _replace(connection, tables.claims, "job", batch.claims)
     _replace(connection, tables.windows, "name", batch.windows)
     insert_rows(connection, tables.evictions, batch.evictions)
+    if batch.snapshot is not None:
+        _write_snapshot(connection, *batch.snapshot)
     insert_rows(connection, tables.journal, batch.journal)
     insert_rows(connection, tables.log, batch.log)
 
@@ -200,6 +208,18 @@ def _replace(connection: Connection, table: Table, key: str, rows: dict[str, dic
     if rows:
         connection.execute(delete(table).where(table.c[key].in_(list(rows))))
         insert_rows(connection, table, [row for row in rows.values() if row is not None])
+
+
+def _write_snapshot(connection: Connection, at: float, body: str) -> None:
+    """The world from which the journal goes on; what lies before the snapshot before it is dropped."""
+    journal, snapshots = tables.journal.c, tables.snapshots.c
+    seq = connection.execute(select(func.max(journal.seq))).scalar() or 0
+    older = connection.execute(select(func.max(snapshots.seq)).where(snapshots.seq < seq)).scalar()
+    connection.execute(delete(tables.snapshots).where(snapshots.seq == seq))
+    if older is not None:
+        connection.execute(delete(tables.snapshots).where(snapshots.seq < older))
+        connection.execute(delete(tables.journal).where(journal.seq <= older))
+    connection.execute(insert(tables.snapshots).values(seq=seq, at=at, body=body))
 
 
 def _write_cluster(connection: Connection, facts: ClusterFacts, at: float) -> None:

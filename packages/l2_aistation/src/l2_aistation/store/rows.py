@@ -14,10 +14,12 @@ from l2_aistation.core.pool import AcceleratorFacts, ClusterFacts, NodeFacts, Sl
 from l2_aistation.core.states import AttemptState
 from l2_aistation.core.world import Job, Queue
 
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
 
 def dump(value: Any) -> str:
     """Compact JSON."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _compact(value)
 
 
 def job_row(job: Job) -> dict[str, Any]:

@@ -132,6 +132,16 @@ class Store:
         rows = self._all(select(tables.windows).order_by(tables.windows.c.starts_at, tables.windows.c.name))
         return [{**row, "body": json.loads(row["body"])} for row in rows]
 
+    def snapshot(self) -> Row | None:
+        """The newest snapshot of the world: `seq` is the journal entry that it includes last."""
+        return self._one(select(tables.snapshots).order_by(tables.snapshots.c.seq.desc()))
+
+    def journal(self, after: int, limit: int) -> list[Row]:
+        """Cycles of the journal after an entry."""
+        entry = tables.journal.c
+        query = select(tables.journal).where(entry.seq > after).order_by(entry.seq).limit(limit)
+        return [{**row, "entries": json.loads(row["entries"])} for row in self._all(query)]
+
     def history(self, limit: int = 20_000) -> list[Row]:
         """Jobs that ran to their end, the newest ones, oldest first: what estimates learn from."""
         columns = tables.jobs.c

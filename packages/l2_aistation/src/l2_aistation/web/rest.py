@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from l2_aistation.adapters.l1_podsys import SCHEMA, ClusterReportSource
 from l2_aistation.core.states import JobState
 from l2_aistation.documents import JobSpec
-from l2_aistation.service import jobs, logs, nodes, times, views
+from l2_aistation.service import jobs, logs, nodes, replaying, times, views
 
 from .common import Caller, Operator, Platform, json_body
 from .hot import BULK_LIMIT_BYTES, KEY_LENGTH
@@ -176,3 +176,9 @@ def show_log(
 ) -> list[dict[str, Any]]:
     """The decision log, for operators."""
     return [{**row, "at": times.moment(row["at"])} for row in service.store.log(after=after)]
+
+
+@router.get("/replay")
+def replay(_who: Operator, service: Platform) -> dict[str, Any]:
+    """Runs the decisions since the last snapshot again; `same` says that each came out as it did."""
+    return replaying.replay_decisions(service)
