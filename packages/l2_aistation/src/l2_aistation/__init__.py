@@ -19,7 +19,8 @@ def _version() -> str:
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        globals()[name] = _version()  # asked for once
+        return globals()[name]
     api = import_module("l2_aistation.api")
     if name in api.__all__:
         return getattr(api, name)
