@@ -113,7 +113,9 @@ def job(table: dict[str, Any]) -> Job:
         queue=table.get("queue", "default"),
         priority=table.get("priority", 0),
         submitted_at=0.0,
-        demand=Demand((group,), table.get("least", count), table.get("preferred", "leaf"), table.get("required")),
+        demand=Demand(
+            (group,), table.get("least", count), table.get("preferred", "leaf"), table.get("required")
+        ),
         time_s=table.get("time_s"),
         expected_s=table.get("expected_s"),
         preemptible=table.get("preemptible", True),
@@ -141,7 +143,9 @@ def pinned(pool: Pool, item: Job, on: dict[str, int]) -> Placement:
         usable[:] = False
         usable[pool.index[name]] = True
         tasks = accelerators // group.accelerators
-        found = place(pool, Demand((TaskDemand("worker", tasks, 1000, 0, group.accelerators),), tasks), usable)
+        found = place(
+            pool, Demand((TaskDemand("worker", tasks, 1000, 0, group.accelerators),), tasks), usable
+        )
         assert found is not None, f"{item.id} does not fit on {name}"
         parts.append(found)
     return Placement(
@@ -162,7 +166,9 @@ def stage(case: dict[str, Any]) -> Rehearsal:
         world.put_queue(Queue.from_record({"name": name, **(table or {})}))
     for item, table in jobs_of(case.get("running", [])):
         world.jobs[item.id] = item
-        found = pinned(world.pool, item, table["nodes"]) if "nodes" in table else place(world.pool, item.demand)
+        found = (
+            pinned(world.pool, item, table["nodes"]) if "nodes" in table else place(world.pool, item.demand)
+        )
         assert found is not None, f"{item.id} finds no place"
         world.take(item, found)
         item.state = JobState.RUNNING

@@ -84,6 +84,8 @@ class Tree(dict[str, Queue]):
         self.lines: dict[str, tuple[str, ...]] = {}
         self.leasts: dict[str, float] = {}
         self.consents: dict[str, bool] = {}
+        self.celled = any(queue.cells for queue in self.values())
+        """Whether any queue is guaranteed cells."""
 
     def __setitem__(self, name: str, queue: Queue) -> None:
         super().__setitem__(name, queue)
@@ -97,6 +99,7 @@ class Tree(dict[str, Queue]):
         self.lines.clear()
         self.leasts.clear()
         self.consents.clear()
+        self.celled = any(queue.cells for queue in self.values())
 
     def setdefault(self, name: str, queue: Queue | None = None) -> Queue:
         """The queue of that name, put in where there is none."""
@@ -143,6 +146,7 @@ def check_queue(queues: Mapping[str, Queue], queue: Queue) -> None:
     """`BadInput` where a queue does not fit into the tree, or contradicts itself."""
     _check_parent(queues, queue)
     _check_values(queue)
+    _check_cells(queues, queue)
     for field_name, mine in (
         ("guarantee_accelerators", queue.guarantee_accelerators),
         ("guarantee_cpu_cores", queue.guarantee_cpu_cores),
@@ -187,6 +191,22 @@ def _check_values(queue: Queue) -> None:
         if cell.count < 1:
             raise BadInput("must be 1 at least", field=f"cells.{number}.count")
     _check_amounts(queue)
+
+
+def _check_cells(queues: Mapping[str, Queue], queue: Queue) -> None:
+    """Cells are guaranteed on one level of the tree: a queue's are its children's already."""
+    if not queue.cells:
+        return
+    tree = {**queues, queue.name: queue}
+    for other in queues.values():
+        if other.cells and other.name != queue.name:
+            related = queue.name in lineage(tree, other.name) or other.name in lineage(tree, queue.name)
+            if related:
+                raise BadInput(
+                    f"{other.name}, which is above or below it, has cells",
+                    field="cells",
+                    do="guarantee cells to one of them",
+                )
 
 
 def _check_amounts(queue: Queue) -> None:

@@ -100,6 +100,8 @@ class Rule:
 
     The time of submission may be among those of the last policy that ranks.
     """
+    outranks_by: tuple[str, ...] | None = None
+    """The attributes of a job that decide whom it outranks; None where that cannot be said."""
 
     def rank(self, world: World, job: Job, now: float) -> Rank:  # noqa: ARG002 (the protocol's words)
         """All alike."""
@@ -151,6 +153,7 @@ def default_policies() -> tuple[Policy, ...]:
     """The shipped order: queues by guarantee and share, priority, fair tenants, first come."""
     from .bounded import BoundedStart
     from .cached_data import CachedData
+    from .cells import CellGuarantee
     from .consent import Consent
     from .fairness import HierarchicalFairness, TenantFairness
     from .lost_work import LostWork
@@ -170,6 +173,7 @@ def default_policies() -> tuple[Policy, ...]:
         QueueQuota(),
         ModelCaps(),
         UserLimits(),
+        CellGuarantee(),
         Relations(),
         CachedData(),
         Consent(),

@@ -19,6 +19,7 @@ class Priority(Rule):
         self._stamp: tuple[int, int] = (0, -1)
 
     ranks_by = ("priority",)
+    outranks_by = ("queue", "priority")
 
     def rank(self, world: World, job: Job, now: float) -> Rank:  # noqa: ARG002
         """The negated priority."""
