@@ -60,7 +60,7 @@ def why_broken(world: World, promise: Promise) -> str:
     for job in sitting(world, promise):
         if not job.preemptible:
             return f"job {job.id} holds the promised place for longer and must not be evicted"
-        return f"job {job.id}, which has the higher right, took the promised place"
+        return f"job {job.id} holds the promised place"
     return "what is promised to others leaves no room"
 
 
@@ -97,9 +97,13 @@ def honour(session: Session) -> None:
 
 
 def _may_leave(session: Session, victim: Job, claimant: Job) -> bool:
+    """Whether a job that is still there has to go: it had its time, or was let in after the claimant came."""
     world = session.world
+    came_later = victim.started_at is not None and victim.started_at >= claimant.submitted_at
+    had_its_time = world.run_times.expected(victim, USUAL) is not None
     return (
         victim.preemptible
+        and (came_later or had_its_time)
         and victim.id not in world.leaving()
         and world.may_evict(claimant.id, victim.id)
         and not session.protects(victim, claimant)

@@ -14,6 +14,9 @@ from .world import Job, World, amount_of
 
 MOST_HOLDERS = 5
 
+AMOUNTS = frozenset({"room", "nodes", "accelerators", "cpu cores", "bytes of memory", "node shape"})
+"""Limits of the pool's free room, whose amounts change from moment to moment."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -28,12 +31,19 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole answer; `holders` are the largest, `start_by` is known where time limits tell."""
+    """The whole answer; `holders` are the largest, `start_by` is known where time limits tell.
+
+    `promised_at` is the start that was promised, `promise` why it was moved, `estimated_at` the start
+    as it is planned now.
+    """
 
     refusal: Refusal | None
     holders: tuple[Holder, ...] = ()
     start_by: float | None = None
     position: int | None = None
+    promised_at: float | None = None
+    promise: str = ""
+    estimated_at: float | None = None
 
 
 def misfit(world: World, demand: Demand, usable: Bools | None = None) -> Refusal:
@@ -173,14 +183,19 @@ def _absent(pool: Pool) -> str:
 
 
 def explain(world: World, job: Job, refusal: Refusal | None, now: float) -> Explanation:
-    """The refusal with the largest holders of what is missing, and when time limits free enough."""
+    """The refusal in the amounts of this moment, who holds what is missing, and when the job will start."""
+    from .forecast import estimate
+
     position = _position(world, job)
+    if refusal is not None and refusal.limit in AMOUNTS and not refusal.forever:
+        refusal = misfit(world, job.demand)
+    planned = estimate(world, job, refusal, now)
     if refusal is None or refusal.forever:
-        return Explanation(refusal, position=position)
+        return Explanation(refusal, (), None, position, job.promised_at, job.promise, planned)
     in_queue = refusal.limit == "queue cap"
     holders = []
     for other in world.holders():
-        if in_queue and other.queue != job.queue:
+        if in_queue and refusal.of not in world.lineage(other.queue):
             continue
         amount, unit = _held(other, refusal.unit)
         if amount:
@@ -190,7 +205,8 @@ def explain(world: World, job: Job, refusal: Refusal | None, now: float) -> Expl
             holders.append(Holder(other.id, other.tenant, amount, unit, until))
     start_by = _start_by(holders, refusal, now)
     holders.sort(key=lambda holder: (-holder.amount, holder.job))
-    return Explanation(refusal, tuple(holders[:MOST_HOLDERS]), start_by, position)
+    largest = tuple(holders[:MOST_HOLDERS])
+    return Explanation(refusal, largest, start_by, position, job.promised_at, job.promise, planned)
 
 
 def _position(world: World, job: Job) -> int:

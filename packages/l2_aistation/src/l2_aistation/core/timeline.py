@@ -21,7 +21,7 @@ from .promise import Promise
 from .states import JobState
 from .world import World
 
-USUAL = 0.5
+USUAL = 0.8
 """The quantile of like jobs' run times by which the end of what runs is planned."""
 
 CAUTIOUS = 0.9

@@ -151,6 +151,10 @@ class World:
     def take(self, job: Job, placement: Placement) -> None:
         """Books a placement for a job; whole or not at all."""
         self.pool.take(placement)
+        self.adopt(job, placement)
+
+    def adopt(self, job: Job, placement: Placement) -> None:
+        """Takes in a job whose placement is in the pool's books already."""
         job.placement = placement
         self._enter(job)
         self.ledger.add(job, placement)

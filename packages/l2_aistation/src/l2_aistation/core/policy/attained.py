@@ -32,6 +32,7 @@ class LeastAttained(Rule):
     """Levels of attained service: a rank for those who wait, and a right over those who run."""
 
     name = "least-attained"
+    ranks_by = ("ran_s",)
 
     def __init__(self, levels_s: Sequence[float] = LEVELS_S, stretch: float = STRETCH) -> None:
         self.levels_s = tuple(levels_s)
