@@ -83,6 +83,7 @@ class Session:
     asked: dict[str, tuple[Policy, ...]] = field(init=False)
     """For each question, the policies that have an answer of their own."""
     limited: dict[str, bool] = field(default_factory=dict)
+    _outranked: dict[Hashable, frozenset[str]] = field(default_factory=dict)
     _promises: dict[str, Promise] | None = None
 
     def __post_init__(self) -> None:
@@ -156,11 +157,25 @@ class Session:
 
     def outranked(self, job: Job) -> frozenset[str]:
         """The jobs whose promises this one may delay."""
-        return frozenset(
-            name
-            for name in self.world.promises
-            if name == job.id or self._outranks(job, self.world.jobs[name])
-        )
+        promises = self.world.promises
+        key = self._outranks_by(job)
+        found = self._outranked.get(key)
+        if found is None:
+            jobs = self.world.jobs
+            found = frozenset([name for name in promises if self._outranks(job, jobs[name])])
+            if key is not None:
+                self._outranked[key] = found
+        return found | {job.id} if job.id in promises else found
+
+    def _outranks_by(self, job: Job) -> Hashable:
+        """What the answers depend on; None where a policy does not say."""
+        names: list[str] = []
+        for policy in self.asked["outranks"]:
+            known = getattr(policy, "outranks_by", None)
+            if known is None:
+                return None
+            names += known
+        return tuple([getattr(job, name) for name in names])
 
     def _outranks(self, job: Job, other: Job) -> bool:
         return any(policy.outranks(self.world, job, other, self.now) for policy in self.asked["outranks"])
@@ -213,6 +228,7 @@ class Session:
             world.promises[job.id] = promise
         self.promised[job.id] = promise
         self.timelines.clear()
+        self._outranked.clear()
         if promise is not None and (job.promised_at is None or promise.at != job.promised_at):
             job.promise = why
             job.promised_at = promise.at
