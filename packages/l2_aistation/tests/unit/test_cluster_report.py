@@ -65,6 +65,38 @@ def report(**changes: Any) -> dict[str, Any]:
     return {**value, **changes}
 
 
+def network(one: str, other: str, verdict: str) -> dict[str, str]:
+    return {"name": "network-bandwidth", "node": one, "peer": other, "verdict": verdict}
+
+
+def test_failed_checks_mark_nodes_links_and_leaves() -> None:
+    value = report()
+    value["nodes"] += [{**value["nodes"][1], "id": name, "hostname": name} for name in ("m4", "m5")]
+    leaves = {"leaf1": ["m1", "m2", "m3"], "leaf2": ["m4"], "leaf3": ["m5"]}
+    value["topology"] = {
+        "level": "site",
+        "name": "dc",
+        "children": [
+            {"level": "leaf", "name": leaf, "children": [{"level": "node", "name": name} for name in names]}
+            for leaf, names in leaves.items()
+        ],
+    }
+    value["checks"] = [
+        {"name": "memory", "node": "m1", "verdict": "fail"},
+        {"name": "cpu", "node": "m2", "verdict": "warn"},
+        network("m1", "m2", "pass"),
+        network("m1", "m3", "fail"),
+        network("m2", "host-m3", "fail"),
+        network("m1", "m4", "fail"),
+        network("m2", "m5", "pass"),
+        network("m5", "m4", "fail"),
+    ]
+    facts = ClusterReportSource(value).cluster()
+    assert {node.id for node in facts.nodes if node.health != "ok"} == {"m1"}
+    assert {node.id for node in facts.nodes if node.weak_rails} == {"m3"}
+    assert facts.weak_leaves == ("leaf2",)
+
+
 def test_what_is_read(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_text(json.dumps(report()))

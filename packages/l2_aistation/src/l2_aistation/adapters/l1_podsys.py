@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from l2_aistation._kit.documents import digest_of, read_json, validated
 from l2_aistation._kit.problems import BadInput
-from l2_aistation.core.pool import MOST_ACCELERATORS, AcceleratorFacts, ClusterFacts, NodeFacts
+from l2_aistation.core.pool import MOST_ACCELERATORS, OK, AcceleratorFacts, ClusterFacts, NodeFacts
 
 SCHEMA = "ogai.cluster-report/v1"
 UNKNOWN = "unknown"
+DEGRADED = "degraded"
+
+OF_THE_NODE = frozenset({"cpu", "memory", "disk-write", "disk-fsync", "accelerators"})
+"""Checks whose failure makes a node slower than the others, or smaller than it should be."""
 
 
 class Reader(BaseModel):
@@ -29,6 +35,9 @@ class AcceleratorRow(Reader):
     model: str
     memory_bytes: int = Field(default=0, ge=0)
     numa: int | None = None
+    nvlink: int | None = None
+    rail: int | None = None
+    health: str = OK
 
 
 class NodeRow(Reader):
@@ -51,6 +60,15 @@ class TreeRow(Reader):
     children: list[TreeRow] = Field(default_factory=list)
 
 
+class CheckRow(Reader):
+    """A measured check of a node, or of the way between two."""
+
+    name: str
+    node: str | None = None
+    peer: str | None = None
+    verdict: str
+
+
 class ReportRow(Reader):
     """A cluster report, as far as a scheduler cares."""
 
@@ -59,6 +77,7 @@ class ReportRow(Reader):
     tenant: str | None = None
     nodes: list[NodeRow] = Field(min_length=1)
     topology: TreeRow
+    checks: list[CheckRow] = Field(default_factory=list)
 
 
 class ClusterReportSource:
@@ -91,8 +110,63 @@ class ClusterReportSource:
         if twice:
             raise BadInput(f"two nodes are called {min(twice)!r}", field="nodes", do="make the ids differ")
         places = _places(report.topology)
-        nodes = tuple(_facts(node, places) for node in report.nodes)
-        return ClusterFacts(report.cluster, nodes, digest_of(self.value), report.tenant)
+        nodes = [_facts(node, places) for node in report.nodes]
+        health = _Health(report, {node.id: node.leaf for node in nodes})
+        marked = tuple(
+            replace(
+                node,
+                health=DEGRADED if node.id in health.nodes else OK,
+                weak_rails=(0,) if node.id in health.links else (),
+            )
+            for node in nodes
+        )
+        weak = tuple(sorted(health.leaves))
+        return ClusterFacts(report.cluster, marked, digest_of(self.value), report.tenant, weak)
+
+
+class _Health:
+    """What the report's failed checks say of nodes, of their links, and of leaves' links upwards.
+
+    A network check fails for two ends at once: the end that fails in at least half of its checks is
+    held to be the cause.  Between leaves the same goes for the leaves.
+    """
+
+    def __init__(self, report: ReportRow, leaf: dict[str, str]) -> None:
+        name_of = {node.hostname: node.id for node in report.nodes} | {
+            node.id: node.id for node in report.nodes
+        }
+        self.nodes = {
+            name_of.get(check.node or "")
+            for check in report.checks
+            if check.verdict == "fail" and check.name in OF_THE_NODE
+        }
+        inside: list[tuple[str, str, bool]] = []
+        between: list[tuple[str, str, bool]] = []
+        for check in report.checks:
+            one, other = name_of.get(check.node or ""), name_of.get(check.peer or "")
+            if not check.name.startswith("network") or one is None or other is None:
+                continue
+            failed = check.verdict == "fail"
+            if leaf[one] == leaf[other]:
+                inside.append((one, other, failed))
+            else:
+                between.append((leaf[one], leaf[other], failed))
+        self.links = _blamed(inside)
+        self.leaves = _blamed(between)
+
+
+def _blamed(ways: list[tuple[str, str, bool]]) -> set[str]:
+    """The ends that fail in at least half of their ways, and most of all at the other end of each."""
+    asked: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for one, other, bad in ways:
+        asked.update((one, other))
+        if bad:
+            failed.update((one, other))
+    share = {name: failed[name] / asked[name] for name in asked}
+    worse = {max(pair, key=lambda name: (share[name], name)) for *pair, bad in ways if bad}
+    even = {name for *pair, bad in ways if bad and share[pair[0]] == share[pair[1]] for name in pair}
+    return {name for name in worse | even if share[name] >= 0.5}
 
 
 def _places(tree: TreeRow) -> dict[str, dict[str, str]]:
@@ -121,7 +195,16 @@ def _facts(node: NodeRow, places: dict[str, dict[str, str]]) -> NodeFacts:
         cpu_cores=node.cpu_cores,
         memory_bytes=node.memory_bytes,
         accelerators=tuple(
-            AcceleratorFacts(item.index, item.vendor, item.model, item.memory_bytes, item.numa)
+            AcceleratorFacts(
+                item.index,
+                item.vendor,
+                item.model,
+                item.memory_bytes,
+                item.numa,
+                item.nvlink,
+                item.rail,
+                item.health,
+            )
             for item in sorted(node.accelerators, key=lambda item: item.index)
         ),
         leaf=leaf,

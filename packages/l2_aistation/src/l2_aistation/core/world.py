@@ -94,7 +94,7 @@ class World:
     totals: Totals = field(init=False)
 
     def __post_init__(self) -> None:
-        self.empty = Pool(self.pool.facts)
+        self.empty = Pool(self.pool.facts, self.pool.reserve_bytes)
         self.empty.up[:] = True
         self.totals = self.pool.totals()
         self.jobs.update(self.__dict__.pop("given"))
