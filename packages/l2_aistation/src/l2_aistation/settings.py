@@ -44,6 +44,17 @@ class Settings(LayerSettings):
     slurm_arguments: list[str] = Field(
         default_factory=list, description="more arguments for sbatch, such as --partition=NAME"
     )
+    kubernetes_namespace: str = Field(default="default", description="where the engine's pods live")
+    kubernetes_image: str | None = Field(
+        default=None, description="image with this package and the jobs' needs"
+    )
+    kubernetes_claim: str | None = Field(
+        default=None,
+        description="persistent volume claim of the shared folder; None: the nodes' own mount of it",
+    )
+    kubernetes_accelerator: str = Field(
+        default="nvidia.com/gpu", description="the device plug-in's resource for accelerators"
+    )
     node_python: str | None = Field(
         default=None, description="the nodes' interpreter with this package; None: this one's path"
     )

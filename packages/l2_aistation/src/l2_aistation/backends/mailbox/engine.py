@@ -130,6 +130,7 @@ class MailboxEngine:
     def _manage(self) -> None:
         """Brings the manager's orders to what the boxes say, each heartbeat and after each command."""
         while not self._closing.is_set():
+            self._manager.tend()
             self._tickets, self._nodes = self._manager.tickets(), self._manager.nodes()
             self._hurry.clear()
             with self._lock:
@@ -159,7 +160,7 @@ class MailboxEngine:
         try:
             self._manager.submit(start, part.box)
         except Problem as problem:
-            self._manager.tickets()  # raises where the manager does not answer: then this is no refusal
+            self._manager.tend()  # raises where the manager does not answer: then this is no refusal
             with self._lock:
                 part.refused(start, f"{self.name} refused the order: {problem}")
         with self._lock:

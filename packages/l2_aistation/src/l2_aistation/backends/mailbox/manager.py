@@ -38,6 +38,9 @@ class Manager(Protocol):
     def tickets(self) -> Mapping[Key, Ticket]:
         """The orders that it remembers, those that ended a while ago included."""
 
+    def tend(self) -> None:
+        """What the manager must do by itself each round, before it is asked for `tickets`."""
+
     def cancel(self, ids: Iterable[str]) -> None:
         """Ends orders; those that are over do no harm."""
 

@@ -77,6 +77,10 @@ class SlurmManager:
         """Our jobs that slurmctld remembers."""
         return words.tickets(self._ask("squeue", "--states=all"), self.installation)
 
+    def tend(self) -> None:
+        """slurmctld works by itself: only asks whether it is there."""
+        self._call("sinfo", "--noheader", "--format=%P")
+
     def cancel(self, ids: Iterable[str]) -> None:
         """scancel: SIGTERM, then SIGKILL after Slurm's KillWait."""
         self._call("scancel", "--quiet", *ids)
