@@ -16,10 +16,13 @@ A file in `scenarios/` is a list of cases:
           waits: {job: limit}  why a job does not start: a part of the limit or the words
           runs: [..]           exactly who runs after it
           nodes: {job: [n0, ..]}  exactly the nodes of a running job, or of its claim
+          places: {job: [[0, 1], ..]}  exactly the accelerators of each rank
+          weak/cached          nodes that are degraded from now on; {data set: [nodes that have it]}
           leaves: {job: 2}     over how many leaves it runs
       A job: {id, queue, tenant, owner, priority, tasks, accelerators, cores, model, models, required,
       preferred, share_milli, share_bytes, least, time_s, expected_s, preemptible, labels, since, checkpoint,
-      one_per_node}.
+      one_per_node, data, near, apart, spread_level, most_per_domain}; near and apart are lists of
+      {labels, level, required}.
 Evicted jobs stop at the next step, unless it says `stop: []`.
 """
 
@@ -31,9 +34,9 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from l2_aistation.core.demand import Demand, TaskDemand
+from l2_aistation.core.demand import Demand, Relation, Rules, TaskDemand
 from l2_aistation.core.placement import place
-from l2_aistation.core.pool import AcceleratorFacts, NodeFacts, Placement, Pool
+from l2_aistation.core.pool import AcceleratorFacts, NodeFacts, Placement, Pool, bit_places
 from l2_aistation.core.rehearsal import Outcome, Rehearsal
 from l2_aistation.core.states import JobState
 from l2_aistation.core.world import Job, Queue, World
@@ -50,12 +53,15 @@ CLUSTER_KEYS = {
     "pairs", "groups", "reserve_bytes",
 }  # fmt: skip
 JOB_KEYS = {
-    "id", "queue", "tenant", "owner", "priority", "tasks", "accelerators", "cores", "model", "models", "required",
-    "preferred", "share_milli", "share_bytes", "least", "time_s", "expected_s", "preemptible", "labels", "since",
-    "checkpoint", "one_per_node", "nodes", "count",
+    "id", "queue", "tenant", "owner", "priority", "tasks", "accelerators", "cores", "model", "models",
+    "required", "preferred", "share_milli", "share_bytes", "least", "time_s", "expected_s", "preemptible",
+    "labels", "since", "checkpoint", "one_per_node", "nodes", "count", "data", "near", "apart",
+    "spread_level", "most_per_domain",
 }  # fmt: skip
 EVENTS = ("restore", "queues", "finish", "fail", "cancel", "lose", "checkpoint", "submit")
-STEP_KEYS = {*EVENTS, "at", "stop", "starts", "evicts", "waits", "runs", "nodes", "leaves"}
+STEP_KEYS = {
+    *EVENTS, "at", "stop", "starts", "evicts", "waits", "runs", "nodes", "leaves", "places", "weak", "cached",
+}  # fmt: skip
 
 
 def cluster(table: dict[str, Any]) -> Pool:
@@ -114,13 +120,32 @@ def job(table: dict[str, Any]) -> Job:
         priority=table.get("priority", 0),
         submitted_at=0.0,
         demand=Demand(
-            (group,), table.get("least", count), table.get("preferred", "leaf"), table.get("required")
+            (group,),
+            table.get("least", count),
+            table.get("preferred", "leaf"),
+            table.get("required"),
+            rules(table),
+            tuple(table.get("data", ())),
         ),
         time_s=table.get("time_s"),
         expected_s=table.get("expected_s"),
         preemptible=table.get("preemptible", True),
         labels=table.get("labels", {}),
     )
+
+
+def rules(table: dict[str, Any]) -> Rules | None:
+    near, apart = (
+        tuple(
+            Relation(
+                tuple(sorted(row["labels"].items())), row.get("level", "node"), row.get("required", True)
+            )
+            for row in table.get(name, [])
+        )
+        for name in ("near", "apart")
+    )
+    spread, most = table.get("spread_level"), table.get("most_per_domain")
+    return Rules(near, apart, spread, most) if near or apart or spread else None
 
 
 def jobs_of(tables: list[dict[str, Any]]) -> list[tuple[Job, dict[str, Any]]]:
@@ -177,9 +202,17 @@ def stage(case: dict[str, Any]) -> Rehearsal:
     return Rehearsal(world)
 
 
+def mark(pool: Pool, step: dict[str, Any]) -> None:
+    for node in step.get("weak", []):
+        pool.set_health(node, ok=False)
+    for data, nodes in step.get("cached", {}).items():
+        pool.set_cached(data, nodes)
+
+
 def happen(play: Rehearsal, step: dict[str, Any]) -> None:
     assert step.keys() <= STEP_KEYS, f"unknown: {step.keys() - STEP_KEYS}"
     play.now = float(step.get("at", play.now + 1))
+    mark(play.world.pool, step)
     if "stop" not in step:
         play.stop()
     elif step["stop"]:
@@ -217,6 +250,10 @@ def check(play: Rehearsal, step: dict[str, Any], outcome: Outcome) -> None:
         placement = world.claims[name].placement if name in world.claims else world.jobs[name].placement
         assert placement is not None
         assert sorted({world.pool.facts[number].id for number in placement.nodes}) == sorted(nodes)
+    for name, places in step.get("places", {}).items():
+        placement = world.jobs[name].placement
+        assert placement is not None
+        assert [list(bit_places(word)) for word in placement.bits.tolist()] == places
     for name, leaves in step.get("leaves", {}).items():
         placement = world.jobs[name].placement
         assert placement is not None
