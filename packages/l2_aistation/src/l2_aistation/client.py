@@ -123,6 +123,10 @@ class Aistation:
         """Why a job waits: `words`, `limit`, `needed`, `free`, `holders`, `start_by`."""
         return self._json("GET", f"/jobs/{_part(job)}/explain")
 
+    def what_if(self, job: str, **change: Any) -> dict[str, Any]:
+        """Whether a waiting job would start with more `nodes`, other `caps`, `without` some jobs, ..."""
+        return self._json("POST", f"/jobs/{_part(job)}/what-if", json=change)
+
     def cancel(self, job: str) -> dict[str, Any]:
         """Ends a job for good."""
         return self._json("POST", f"/jobs/{_part(job)}/cancel")

@@ -46,10 +46,12 @@ def page(store: Store, scope: str | None, wanted: Listing) -> tuple[list[Row], i
     """The jobs of one page that a tenant may see (None: all), and how many there are on all pages."""
     descending = wanted.sort.startswith("-")
     column = SORTS.get(wanted.sort.removeprefix("-"), J.submitted_at)
-    order = column.desc().nulls_last() if descending else column.asc().nulls_last()
+    order = column.desc() if descending else column.asc()
+    if column.nullable:
+        order = order.nulls_last()
     rows = (
         _filtered(select(*COLUMNS), scope, wanted)
-        .order_by(order, J.submitted_at.desc(), J.id)
+        .order_by(order, *([] if column is J.submitted_at else [J.submitted_at.desc()]), J.id)
         .limit(wanted.per_page)
         .offset((wanted.page - 1) * wanted.per_page)
     )

@@ -28,6 +28,9 @@ def upgrade() -> None:
         table.add_column(sa.Column("array", sa.String(length=80), nullable=True))
         table.add_column(sa.Column("array_index", sa.Integer(), nullable=True))
         table.create_index("l2_jobs_by_end", ["ended_at"], unique=False)
+        table.create_index("l2_jobs_by_time", ["submitted_at"], unique=False)
+        table.drop_index("l2_jobs_by_state")
+        table.create_index("l2_jobs_by_state", ["state", "queue", "tenant"], unique=False)
     _count_accelerators()
     op.create_table(
         "l2_claims",
@@ -115,6 +118,9 @@ def downgrade() -> None:
         table.drop_column("fault_at")
         table.drop_column("held")
     with op.batch_alter_table("l2_jobs") as table:
+        table.drop_index("l2_jobs_by_state")
+        table.create_index("l2_jobs_by_state", ["state"], unique=False)
+        table.drop_index("l2_jobs_by_time")
         table.drop_index("l2_jobs_by_end")
         for column in ("array_index", "array", "ran_s", "labels", "accelerators", "promised_at"):
             table.drop_column(column)
