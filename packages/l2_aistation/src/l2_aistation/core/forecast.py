@@ -18,19 +18,21 @@ def estimate(world: World, job: Job, refusal: Refusal | None, now: float) -> flo
         return now
     if refusal.forever or refusal.limit in ("dependency", "array", "order"):
         return None
-    if refusal.limit == "not before":
-        return job.not_before
-    if refusal.limit == "reservation":
+    if refusal.limit in ("not before", "reservation"):
         window = world.windows.get(job.reservation or "")
-        return None if window is None else max(window.start, now)
+        return job.not_before if window is None else max(window.start, now)
     if refusal.limit in ("queue cap", "user limit"):
-        return _limit_frees(world, job, refusal, now)
+        return _limit_frees(world, refusal, now)
+    return _room_frees(world, job, now)
+
+
+def _room_frees(world: World, job: Job, now: float) -> float | None:
     lasts = gap_end(world, job, now) - now
     start = Timeline(world, now).earliest(Wish(job, smallest(job.demand), lasts))
-    return None if start is None or start.at == NEVER else start.at
+    return None if start is None else start.at
 
 
-def _limit_frees(world: World, job: Job, refusal: Refusal, now: float) -> float | None:
+def _limit_frees(world: World, refusal: Refusal, now: float) -> float | None:
     """When enough of those under the same limit have left."""
     missing = refusal.needed - refusal.free
     ends = sorted(

@@ -11,7 +11,7 @@ from l2_aistation.core.policy import Request, Right, says
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.seat import smallest
 from l2_aistation.core.victims import Plan, find
-from l2_aistation.core.waiting import Lane
+from l2_aistation.core.waiting import Lane, level_of
 
 from .allocate import wants_room
 
@@ -70,7 +70,7 @@ def blocked(session: Session) -> list[tuple[Key, Lane]]:
             if refusal is None or not lane.entries or not may_ask(refusal):
                 continue
             job = lane.first
-            kind = job.queue, job.priority, lane.demand, refusal.limit in LIMITS
+            kind = job.queue, job.priority, lane.demand, level_of(job.ran_s), refusal.limit in LIMITS
             other = kinds.get(kind)
             if other is None or lane.entries[0][:2] < other.entries[0][:2]:
                 kinds[kind] = lane

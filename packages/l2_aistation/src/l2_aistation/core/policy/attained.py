@@ -24,6 +24,9 @@ They are ends of the levels by which waiting jobs are kept apart (`core.waiting.
 MOST_LOST = 0.5
 """The largest part of its run time that a job may lose by making way."""
 
+MOST_OFFERED = 32
+"""A single task needs few to choose from."""
+
 STRETCH = 8.0
 """A job that has waited so many times its run time is first again, so that nobody starves."""
 
@@ -37,6 +40,8 @@ class LeastAttained(Rule):
     def __init__(self, levels_s: Sequence[float] = LEVELS_S, stretch: float = STRETCH) -> None:
         self.levels_s = tuple(levels_s)
         self.stretch = stretch
+        self._stamp: tuple[int, int, float] = (0, 0, 0.0)
+        self._known: dict[tuple[str, int, int], list[Job]] = {}
 
     def level(self, job: Job, now: float) -> int:
         """The level of a job, 0 for one that has hardly run or has waited very long for its kind."""
@@ -57,12 +62,24 @@ class LeastAttained(Rule):
         mine = self.level(request.job, request.now)
         if mine >= len(self.levels_s):
             return None
-        others = world.by_leaf.get(request.job.queue, {}).values()
-        return Right([other for other in others if self._yields(other, request.job, mine, request.now)])
+        victims = self._victims(world, request.job, mine, request.now)
+        if request.demand.count == 1:
+            victims = victims[:MOST_OFFERED]
+        return Right(victims) if victims else None
 
-    def _yields(self, other: Job, job: Job, mine: int, now: float) -> bool:
-        return (
-            other.priority <= job.priority
-            and self.level(other, now) > mine
-            and other.lost_work_s(now) <= MOST_LOST * other.attained_s(now)
-        )
+    def _victims(self, world: World, job: Job, mine: int, now: float) -> list[Job]:
+        """Who may be asked by a job of this kind, those first that lose the least; worked out once."""
+        stamp = id(world), world.bookings, now
+        if self._stamp != stamp:
+            self._stamp = stamp
+            self._known.clear()
+        key = job.queue, job.priority, mine
+        if key not in self._known:
+            found = [
+                (other.lost_work_s(now), other.id, other)
+                for other in world.by_leaf.get(job.queue, {}).values()
+                if other.priority <= job.priority and self.level(other, now) > mine
+            ]
+            found = [item for item in found if item[0] <= MOST_LOST * item[2].attained_s(now)]
+            self._known[key] = [other for _, _, other in sorted(found)]
+        return self._known[key]

@@ -17,6 +17,7 @@ from l2_aistation.core.policy import Request, Right
 from .candidates import Candidate, gather
 from .exact import MOST_EXACT, cheapest
 from .greedy import by_room
+from .one import one
 from .spare import spared
 from .trial import Plan, Trial
 from .trying import by_trying
@@ -33,6 +34,9 @@ def find(session: Session, request: Request, right: Right) -> Plan | None:
     if not candidates:
         return None
     trial = Trial(session, request, right, candidates)
+    alone = one(trial)
+    if alone is not None:
+        return alone
     if not trial.feasible():
         return None
     return _search(trial) or _search(trial.narrowed())
