@@ -62,6 +62,7 @@ class Mmodel:
         from .evaluation.reports import Reports
         from .registry.blobs import Blobs
         from .registry.datasets import Datasets
+        from .registry.signatures import Signatures
         from .registry.versions import Versions
         from .security.keys import Keys
         from .serving.deployments import Deployments
@@ -76,6 +77,7 @@ class Mmodel:
             self.settings.state_dir, memory=self.settings.memory_dir, ring=_ring(self.settings)
         )
         self.registry = Versions(self.store, self.blobs)
+        self.signatures = Signatures(self.store, self.blobs)
         self.datasets = Datasets(self.store, self.blobs)
         self.deployed = Deployments(self.store)
         self.reported = Reports(self.store)
@@ -179,6 +181,10 @@ class Mmodel:
             self.store.audit(
                 connection, tenant=self.tenant, by=self.by, action="read", target=version.ref, file=path
             )
+
+    def sign(self, ref: str | Version, key: Path, *, password: str | None = None) -> str:
+        """Signs a version with a private key that stays where it is; returns the signer's fingerprint."""
+        return self.signatures.sign(self.version(ref), key, by=self.by, password=password)
 
     def alias(self, ref: str | Version, alias: str, *, reason: str = "") -> Version:
         """Points an alias to a version."""

@@ -46,6 +46,10 @@ class Settings(LayerSettings):
         description="tmpfs where sealed weights are opened",
     )
 
+    trusted_keys_dir: Path | None = Field(
+        default=None, description="public keys; set: only versions that one of them signed are run"
+    )
+
     @property
     def database(self) -> str:
         """The database's URL."""

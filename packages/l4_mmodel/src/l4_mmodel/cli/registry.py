@@ -110,9 +110,35 @@ def models(
 
 
 @app.command()
-def verify(ref: str, tenant: Tenant = None, as_json: Json = False) -> None:
-    """Re-read a version's files and check their digests."""
-    line.show([open_layer(tenant).verify(ref).as_json()], COLUMNS, as_json=as_json)
+def verify(
+    ref: str,
+    public_key: Annotated[
+        list[Path] | None, typer.Option(help="check that one of these keys has signed it; may be repeated")
+    ] = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Re-read a version's files and check their digests, and its signature where a key is given."""
+    mmodel = open_layer(tenant)
+    version = mmodel.verify(ref)
+    signer = {"signer": mmodel.signatures.check(version, public_key)} if public_key else {}
+    line.show([{**version.as_json(), **signer}], (*COLUMNS, *signer), as_json=as_json)
+
+
+@app.command()
+def sign(
+    ref: str,
+    key: Annotated[Path, typer.Option(help="elliptic-curve private key, PEM")],
+    password_file: Annotated[Path | None, typer.Option(help="file with the key's password")] = None,
+    tenant: Tenant = None,
+    as_json: Json = False,
+) -> None:
+    """Sign a version (OpenSSF Model Signing); the key is read and not kept."""
+    password = password_file.read_text("utf-8").strip() if password_file is not None else None
+    mmodel = open_layer(tenant)
+    version = mmodel.version(ref)
+    signer = mmodel.sign(version, key, password=password)
+    line.show([{"ref": version.ref, "signer": signer}], ("ref", "signer"), as_json=as_json)
 
 
 @app.command()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from l4_mmodel.registry.signatures import trusted_in
+
 from .deployments import RUNNING, DeploymentRow
 from .runtimes.process import RuntimeSpec
 from .supervisor import Plan, group_name
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 def plan(mmodel: Mmodel, version: Version, name: str) -> Plan:
     """How a version runs: files verified, put under their names, its base beside an adapter."""
+    if mmodel.settings.trusted_keys_dir is not None:
+        mmodel.signatures.check(version, trusted_in(mmodel.settings.trusted_keys_dir))
     folder = mmodel.blobs.checked_view(version.tenant, version.digest, version.files)
     if version.type != "adapter":
         group = group_name(version.tenant, version.digest)

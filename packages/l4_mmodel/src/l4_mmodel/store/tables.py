@@ -62,6 +62,18 @@ files = Table(
     Column("bytes", BigInteger, nullable=False),
 )
 
+signatures = Table(
+    "l4_signatures",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("version_id", ForeignKey("l4_versions.id", ondelete="CASCADE"), nullable=False),
+    Column("signer", String(64), nullable=False),
+    Column("bundle", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("created_by", String(128), nullable=False),
+    UniqueConstraint("version_id", "signer"),
+)
+
 aliases = Table(
     "l4_aliases",
     metadata,

@@ -28,6 +28,7 @@ from .ranges import sealed_response
 
 router = APIRouter(prefix="/hub", include_in_schema=False)  # its schema is the Hub's
 MANIFEST = "model-manifest.json"
+SIGNATURE = "model.sig"
 NEWEST = "main"
 COMMIT = re.compile(r"^[0-9a-f]{40}$")
 
@@ -54,7 +55,7 @@ def newest_info(request: Request, who: Caller, name: str, tenant: str | None = N
 @router.get("/api/models/{tenant}/{name}/revision/{revision}")
 def info(request: Request, who: Caller, name: str, revision: str, tenant: str | None = None) -> Response:
     """A version and the names of its files."""
-    _, version, refused = _find(request, who, tenant, name, revision)
+    mmodel, version, refused = _find(request, who, tenant, name, revision)
     if version is None:
         return refused
     modified = datetime.fromtimestamp(version.created_at, UTC).isoformat().replace("+00:00", "Z")
@@ -66,7 +67,7 @@ def info(request: Request, who: Caller, name: str, revision: str, tenant: str | 
             "tags": [f"license:{version.licence}", *sorted(version.aliases)],
             "siblings": [
                 {"rfilename": row["path"], "size": row["size"], "blobId": row["oid"], "lfs": row["lfs"]}
-                for row in _tree(version)
+                for row in _tree(mmodel, version)
             ],
         }
     )  # fmt: skip
@@ -76,8 +77,8 @@ def info(request: Request, who: Caller, name: str, revision: str, tenant: str | 
 @router.get("/api/models/{tenant}/{name}/tree/{revision}")
 def tree(request: Request, who: Caller, name: str, revision: str, tenant: str | None = None) -> Response:
     """Every file of a version with its size and SHA-256."""
-    _, version, refused = _find(request, who, tenant, name, revision)
-    return refused if version is None else JSONResponse(_tree(version))
+    mmodel, version, refused = _find(request, who, tenant, name, revision)
+    return refused if version is None else JSONResponse(_tree(mmodel, version))
 
 
 @router.api_route("/{name}/resolve/{revision}/{path:path}", methods=["GET", "HEAD"])
@@ -90,11 +91,10 @@ def resolve(
     if version is None:
         return refused
     headers = {"X-Repo-Commit": commit_of(version)}
-    if path == MANIFEST:
+    made = _made(mmodel, version).get(path)
+    if made is not None:
         return Response(
-            manifest_bytes(version),
-            media_type="application/json",
-            headers={**headers, "ETag": _etag(version)},
+            made, media_type="application/json", headers={**headers, "ETag": f'"{_sha256(made)}"'}
         )
     digest = version.files.get(path)
     if digest is None:
@@ -120,25 +120,29 @@ def commit_of(version: Version) -> str:
     return version.digest.removeprefix("sha256:")[:40]
 
 
-def manifest_bytes(version: Version) -> bytes:
-    """The manifest as a file; its digest as a document is the version's."""
-    return (json.dumps(version.manifest, indent=1, ensure_ascii=False) + "\n").encode()
+def _made(mmodel: Mmodel, version: Version) -> dict[str, bytes]:
+    """Files that are written out for the client: the manifest, and the newest signature if there is one."""
+    made = {MANIFEST: (json.dumps(version.manifest, indent=1, ensure_ascii=False) + "\n").encode()}
+    signed = mmodel.signatures.of(version)
+    if signed:
+        made[SIGNATURE] = signed[0]["bundle"].encode()
+    return {path: data for path, data in made.items() if path not in version.files}
 
 
-def _etag(version: Version) -> str:
-    return f'"{hashlib.sha256(manifest_bytes(version)).hexdigest()}"'
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _repository(tenant: str | None, name: str) -> str:
     return name if tenant is None else f"{tenant}/{name}"
 
 
-def _tree(version: Version) -> list[dict[str, Any]]:
+def _tree(mmodel: Mmodel, version: Version) -> list[dict[str, Any]]:
     rows = [
         (file["uri"], file["bytes"], file["sha256"].removeprefix("sha256:"))
         for file in version.manifest["files"]
     ]
-    rows.append((MANIFEST, len(manifest_bytes(version)), _etag(version).strip('"')))
+    rows += [(path, len(data), _sha256(data)) for path, data in _made(mmodel, version).items()]
     return [
         {
             "type": "file", "path": path, "size": size, "oid": digest[:40],
