@@ -40,13 +40,14 @@ FIRMWARE = {
 }
 SERVICES = {"redis-server": "redis-server"}
 DATABASE = {"postgresql": "/usr/share/postgresql-common", "bubblewrap": "bwrap"}
+SESSIONS = {"openssh-server": "sshd"}
 SLURM = {"munge": "munged", "slurm-client": "sbatch", "slurmctld": "slurmctld", "slurmd": "slurmd"}
 BROWSER = {"chromium": "chromium", "fonts-noto-cjk": "/usr/share/fonts/opentype/noto"}
 
 NEEDS = {
     "demo": {**LAB, **SERVICES},
     "demo-qemu": {**LAB, **SERVICES, **FIRMWARE},
-    "tests": {**LAB, **FIRMWARE, **SERVICES, **DATABASE, **SLURM, **BROWSER},
+    "tests": {**LAB, **FIRMWARE, **SERVICES, **DATABASE, **SLURM, **SESSIONS, **BROWSER},
 }
 
 

@@ -57,7 +57,7 @@ class Programs:
 def _ticks(pid: int) -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return int(fields[11]) + int(fields[12])
+        return sum(int(ticks) for ticks in fields[11:15])  # its own, and its children's that ended
     return None
 
 
