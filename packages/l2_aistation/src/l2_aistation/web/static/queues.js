@@ -68,11 +68,18 @@ function draw() {
   root.dataset.ready = "yes";
 }
 
+// From the first moment that anything is known of, not from long before the pool was there.
+function known(found) {
+  const first = Math.max(Math.min(found.capacity.findIndex((value) => value !== null), found.at.length - 3), 0);
+  const held = Object.fromEntries(Object.entries(found.held).map(([name, values]) => [name, values.slice(first)]));
+  return { at: found.at.slice(first), capacity: found.capacity.slice(first), held };
+}
+
 async function load() {
   const span = document.querySelector("input[name=span]:checked").value;
   const answer = await fetch(`${root.dataset.base}/live/shares?span=${span}`);
   if (!answer.ok) return;
-  data = await answer.json();
+  data = known(await answer.json());
   draw();
 }
 
