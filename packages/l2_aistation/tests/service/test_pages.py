@@ -11,6 +11,7 @@ from typing import Any
 import l2_aistation.core
 import l2_aistation.web
 import pytest
+from l2_aistation._kit.tokens import TokenStore
 from l2_aistation._kit.web import SHELL_MESSAGES
 from l2_aistation.web.messages import MESSAGES
 from l2_aistation.web.pages import WORDS
@@ -105,6 +106,18 @@ def test_the_form_submits_and_the_buttons_act(site: Any) -> None:
     bad = site.client.post("/jobs", data={"spec": "name: [}"}, headers=headers)
     assert bad.status_code == 422
     assert "neither YAML nor JSON" in bad.text
+
+
+def test_a_user_sees_no_buttons_for_another_s_job(site: Any, make_spec: Make) -> None:
+    job = site.submit(make_spec("import time; time.sleep(60)"), site.red)
+    site.until(job, "running")
+    mine = site.client.get(f"/jobs/{job}", headers={**site.red, "Accept": "text/html"}).text
+    tokens = TokenStore(site.service.settings.tokens_file)
+    colleague = {"Authorization": f"Bearer {tokens.create('carl', 'red')}", "Accept": "text/html"}
+    theirs = site.client.get(f"/jobs/{job}", headers=colleague)
+    assert f"/jobs/{job}/cancel" in mine
+    assert theirs.status_code == 200
+    assert f"/jobs/{job}/cancel" not in theirs.text
 
 
 def test_strangers_are_sent_to_the_login(site: Any) -> None:

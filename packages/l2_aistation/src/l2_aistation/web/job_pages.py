@@ -14,10 +14,13 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from l2_aistation._kit.problems import BadInput
+from l2_aistation._kit.tokens import Principal
 from l2_aistation._kit.web import language, link, render, translator
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.states import JobState
 from l2_aistation.service import jobs, views
+from l2_aistation.service.platform import Platform as State
+from l2_aistation.service.rights import may_act
 from l2_aistation.service.times import moment
 from l2_aistation.store import listing
 
@@ -182,7 +185,9 @@ async def _job(request: Request, job: str, who: Caller, service: Platform) -> di
     entries = await asyncio.to_thread(service.store.log, job=job)
     attempts = await asyncio.to_thread(service.store.attempts, job)
     faults = await asyncio.to_thread(service.store.faults, job)
-    why = await service.acall(lambda platform: views.explain_job(platform, who, job))
+    why, allowed = await service.acall(
+        lambda platform: (views.explain_job(platform, who, job), _may_act(platform, who, job))
+    )
     now = service.platform.clock()
     began, ends = row["started_at"], row["ended_at"] or now
     return {
@@ -194,11 +199,16 @@ async def _job(request: Request, job: str, who: Caller, service: Platform) -> di
         "why": why,
         "why_words": _translated(request, why),
         "promised": moment(row["promised_at"]),
-        "verbs": VERBS.get(JobState(detail["state"]), ()),
+        "verbs": VERBS.get(JobState(detail["state"]), ()) if allowed else (),
         "timeline": timeline(row, entries, attempts, faults, now),
         "span": span_words,
         "entries": [_entry(entry) for entry in reversed(entries)],
     }
+
+
+def _may_act(platform: State, who: Principal, name: str) -> bool:
+    job = platform.world.jobs.get(name)
+    return job is not None and may_act(platform, who, job)
 
 
 def _translated(request: Request, why: Mapping[str, Any]) -> str:
