@@ -123,6 +123,10 @@ class Aistation:
         """Why a job waits: `words`, `limit`, `needed`, `free`, `holders`, `start_by`."""
         return self._json("GET", f"/jobs/{_part(job)}/explain")
 
+    def session(self, job: str) -> dict[str, Any]:
+        """How the owner of a session comes in: `kind`, then `url` and `token`, or `host` and `port`."""
+        return self._json("GET", f"/jobs/{_part(job)}/session")
+
     def what_if(self, job: str, **change: Any) -> dict[str, Any]:
         """Whether a waiting job would start with more `nodes`, other `caps`, `without` some jobs, ..."""
         return self._json("POST", f"/jobs/{_part(job)}/what-if", json=change)

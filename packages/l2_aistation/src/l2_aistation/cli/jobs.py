@@ -139,6 +139,19 @@ def explain(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
         show(answer["holders"], ("job", "tenant", "amount", "unit", "until"), as_json=False, title="held by")
 
 
+@app.command()
+def session(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
+    """Print how to come into a session of yours: JupyterLab's address with its token, or the ssh command."""
+    with client(url) as aistation:
+        answer = aistation.session(job)
+    if as_json:
+        show_json(answer)
+    elif answer["kind"] == "ssh":
+        print(f"ssh -p {answer['port']} {answer['user']}@{answer['host']}")
+    else:
+        print(f"{answer['url']}?token={answer['token']}")
+
+
 def _verb(verb: str, help_text: str) -> None:
     def command(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
         with client(url) as aistation:

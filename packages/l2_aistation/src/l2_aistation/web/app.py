@@ -15,7 +15,7 @@ from l2_aistation._kit.web import new_web_app
 from l2_aistation.service import Service
 from l2_aistation.settings import Settings
 
-from . import live, metering, pages, policy, rest, watch, whatif
+from . import live, metering, pages, policy, rest, sessions, watch, whatif
 from .hot import HotSubmit
 from .messages import MESSAGES
 from .metrics import register
@@ -60,6 +60,7 @@ def create_app(
     app.add_middleware(HotSubmit, state=app.state, tokens=app.state.shell.tokens)
     app.mount("/assets", StaticFiles(directory=Path(__file__).parent / "static"), name="assets")
     app.include_router(whatif.router)  # before the verbs of a job, which take any word
+    app.include_router(sessions.router)
     app.include_router(rest.router)
     app.include_router(policy.router)
     app.include_router(watch.router)
