@@ -40,7 +40,8 @@ def _folder() -> Path:
 
 def first(folder: Path, processes: int, program: list[str]) -> int:
     """Runs mpirun; the other nodes are named by their numbers in the gang, so no names are resolved."""
-    mpirun = shutil.which("mpirun")
+    own = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    mpirun = shutil.which("mpirun", path=own)
     if mpirun is None:
         print("error: mpirun is not on this node's PATH\n  try: install Open MPI", file=sys.stderr)
         return 127
@@ -50,6 +51,7 @@ def first(folder: Path, processes: int, program: list[str]) -> int:
     atomic_write(hostfile, "".join(f"{host} slots={processes}\n" for host in hosts))
     environment = {
         **os.environ,
+        "PATH": own,
         "OMPI_MCA_plm_rsh_agent": _AGENT,  # Open MPI 4
         "PRTE_MCA_plm_ssh_agent": _AGENT,  # Open MPI 5
         "OMPI_MCA_orte_keep_fqdn_hostnames": "1",
