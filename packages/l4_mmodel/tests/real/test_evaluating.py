@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,23 @@ def test_a_generation_is_extracted_and_judged(small: Mmodel, tiny_llama: Path, t
     assert (report.items[0].expected, report.metrics[0].n) == ("4", 1)
     assert report.items[0].latency_ms is not None
     small.close()
+
+
+def test_programs_are_drawn_run_and_counted(small: Mmodel, tiny_llama: Path, tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap")
+    row = {"id": "a", "question": "def f():\n", "answer": "def check(c): pass\n", "entry_point": "f"}
+    (tmp_path / "code.jsonl").write_text(json.dumps(row))
+    task = {
+        "name": "code", "kind": "code", "data": "code.jsonl", "template": "plain", "max_tokens": 4,
+        "samples": 3,
+        "k": [1, 3], "temperature": 1.0,
+    }  # fmt: skip
+    (tmp_path / "suite.yaml").write_text(json.dumps({"name": "s", "tasks": [task]}))
+    report = small.evaluate(tmp_path / "suite.yaml", [small.register(tiny_llama)])[0]
+    assert [metric.name for metric in report.metrics] == ["pass@1", "pass@3"]
+    assert report.metrics[0].value <= report.metrics[1].value
+    assert report.items[0].correct or "rror" in report.items[0].expected
 
 
 def test_a_runtime_that_cannot_score_is_refused_not_guessed(

@@ -118,3 +118,28 @@ def test_the_layouts_of_gaokao_bench_and_big_bench_hard(tmp_path: Path) -> None:
     (tmp_path / "suite.yaml").write_text(json.dumps(value))
     items = load_suite(tmp_path / "suite.yaml", no_dataset).items
     assert (items["g"][0].right, items["b"][0].right) == (3, 1)
+
+
+def test_a_task_of_code_names_its_tests_and_function(tmp_path: Path) -> None:
+    row = {"task_id": "HumanEval/0", "prompt": "def f():\n", "test": "def check(c): ...", "entry_point": "f"}
+    task = {
+        "kind": "code", "question": "prompt", "answer": "test", "id": "task_id", "template": "plain",
+        "samples": 5, "k": [1, 5], "temperature": 0.8,
+    }  # fmt: skip
+    (item,) = suite(tmp_path, [row], **task).items["t"]
+    assert (item.id, item.text, item.entry_point, item.answer) == (
+        "HumanEval/0", "def f():\n", "f", "def check(c): ...",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [({"k": [5]}, "k must lie"), ({"k": []}, "k must lie"), ({"samples": 3}, "one and the same")],
+)
+def test_samples_that_make_no_sense_are_refused(tmp_path: Path, task: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        suite(tmp_path, [ITEM], kind="code", **task)
+
+
+def test_fields_added_later_leave_the_digest_of_a_suite_alone(tmp_path: Path) -> None:
+    assert "samples" not in suite(tmp_path, [ITEM]).suite.model_dump(mode="json")["tasks"][0]

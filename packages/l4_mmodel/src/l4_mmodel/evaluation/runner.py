@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Any
 from l4_mmodel._kit.documents import Producer, Reference
 from l4_mmodel.documents import EvalReport, Item, LatencySummary, MetricValue, StabilityRun
 
-from . import latency, stability
+from . import latency, sandbox, stability
+from .code import pass_at_k, program_of
 from .latency import Timing
 from .results import ResultLog
 from .scoring import extractor, judge, likeliest
@@ -45,6 +47,9 @@ class Evaluation:
         self.progress = progress
         self.total = sum(map(len, loaded.items.values())) + self._plan_size()
         self.done = 0
+        self._kinds = {
+            "multiple_choice": self._multiple_choice, "generation": self._generation, "code": self._code,
+        }  # fmt: skip
 
     def _plan_size(self) -> int:
         size = self.suite.latency.requests if self.suite.latency else 0
@@ -58,10 +63,7 @@ class Evaluation:
         if self.log.get("start") is None:
             self.log.put("start", at=time.time())
         for task in self.suite.tasks:
-            if task.kind == "multiple_choice":
-                await self._multiple_choice(task)
-            else:
-                await self._generation(task)
+            await self._kinds[task.kind](task)
         if self.suite.latency:
             await self._latency()
         if self.suite.stability:
@@ -102,6 +104,29 @@ class Evaluation:
                     _key(task, item), text=answer.text, answer=found, expected=expected,
                     score=judge(task.score, found, expected), seconds=answer.timing.total_s,
                 )  # fmt: skip
+            self._advance(task.name)
+
+    async def _code(self, task: Task) -> None:
+        """Draws programs and runs each with its item's tests."""
+        for item in self.loaded.items[task.name]:
+            for number in range(task.samples):
+                key = f"{_key(task, item)}/{number}"
+                if self.log.get(key) is None:
+                    answer = await self.target.generate(
+                        item, max_tokens=task.max_tokens, temperature=task.temperature,
+                        seed=self.suite.seed + number, stop=task.stop,
+                    )  # fmt: skip
+                    program = program_of(item.question, answer.text, item.answer, item.entry_point)
+                    outcome = await asyncio.to_thread(sandbox.run, program, seconds=task.time_limit_s)
+                    self.log.put(
+                        key, text=answer.text, seconds=answer.timing.total_s, passed=outcome.passed,
+                        why=outcome.why,
+                    )  # fmt: skip
+            drawn = [self.log.rows[f"{_key(task, item)}/{number}"] for number in range(task.samples)]
+            self.log.put(
+                _key(task, item), answer=drawn[0]["text"], why=drawn[0]["why"], seconds=drawn[0]["seconds"],
+                passed=[row["passed"] for row in drawn],
+            )  # fmt: skip
             self._advance(task.name)
 
     def _known(self, task: Task, item: TaskItem) -> bool:
@@ -173,7 +198,12 @@ class Evaluation:
 
     def _metrics(self, task: Task, rows: list[tuple[TaskItem, dict[str, Any]]]) -> list[MetricValue]:
         clusters = [item.cluster or item.id for item, _ in rows]
-        if task.kind == "generation":
+        if task.kind == "code":
+            named = {
+                f"pass@{k}": [pass_at_k(task.samples, sum(row["passed"]), k) for _, row in rows]
+                for k in task.k
+            }
+        elif task.kind == "generation":
             named = {"accuracy" if task.score != "f1" else "f1": [row["score"] for _, row in rows]}
         else:
             named = {
@@ -216,7 +246,9 @@ def _key(task: Task, item: TaskItem) -> str:
 
 
 def _item(task: Task, item: TaskItem, row: dict[str, Any]) -> Item:
-    if task.kind == "generation":
+    if task.kind == "code":
+        answer, expected, correct = row["answer"], row["why"] or "its tests pass", row["passed"][0]
+    elif task.kind == "generation":
         answer, expected, correct = row["answer"], row["expected"], row["score"] >= 0.5
     else:
         chosen = row["choice" if task.primary == "accuracy" else "choice_norm"]

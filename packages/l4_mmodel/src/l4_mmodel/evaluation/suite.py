@@ -21,11 +21,16 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def _is(default: object) -> Callable[[object], bool]:
+    """For `exclude_if`: what a suite from before the field did not say must not change its digest."""
+    return lambda value: value == default
+
+
 class Task(_Strict):
     """One set of items and how an answer is judged."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")
-    kind: Literal["multiple_choice", "generation"] = "multiple_choice"
+    kind: Literal["multiple_choice", "generation", "code"] = "multiple_choice"
     data: str = Field(description="a JSON Lines or JSON file, relative to the suite")
     question: str = "question"
     choices: str = "choices"
@@ -47,6 +52,22 @@ class Task(_Strict):
     score: Literal["exact", "number", "contains", "f1"] = "exact"
     max_tokens: int = Field(default=64, ge=1, le=4096)
     stop: list[str] = Field(default_factory=list, max_length=4)
+    # Of code: the answer is a program, `answer` names the field with its tests.
+    entry_point: str = Field(
+        default="entry_point", exclude_if=_is("entry_point"), description="field that names the function"
+    )
+    samples: int = Field(default=1, ge=1, le=200, exclude_if=_is(1), description="programs drawn an item")
+    k: list[int] = Field(default_factory=lambda: [1], exclude_if=_is([1]), description="of pass@k")
+    temperature: float = Field(default=0, ge=0, le=2, exclude_if=_is(0), description="of the samples")
+    time_limit_s: float = Field(default=3, gt=0, le=60, exclude_if=_is(3), description="of one program")
+
+    @model_validator(mode="after")
+    def samples_suffice(self) -> Task:
+        if self.kind == "code" and not 1 <= min(self.k, default=0) <= max(self.k, default=0) <= self.samples:
+            raise ValueError(f"k must lie between 1 and samples, which is {self.samples}")
+        if self.samples > 1 and self.temperature == 0:
+            raise ValueError("several samples at temperature 0 are one and the same")
+        return self
 
     @model_validator(mode="after")
     def shots_have_data(self) -> Task:
@@ -114,7 +135,14 @@ def load_suite(path: Path, dataset_file: Callable[[str], Path]) -> LoadedSuite:
     items, data = {}, {}
     for task in suite.tasks:
         source = ItemSource(
-            task.question, task.choices, task.answer, task.id, task.cluster, task.kind, task.options
+            task.question,
+            task.choices,
+            task.answer,
+            task.id,
+            task.cluster,
+            task.kind,
+            task.options,
+            task.entry_point,
         )
         items[task.name] = _items(find, task, source)
         for name in filter(None, (task.data, task.few_shot_data)):

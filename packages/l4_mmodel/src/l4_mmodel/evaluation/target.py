@@ -13,6 +13,7 @@ import orjson
 from l4_mmodel._kit.problems import BadInput, Failed
 from l4_mmodel.serving.runtimes.process import RuntimeProcess
 
+from . import sandbox
 from .latency import Timing
 from .suite import Suite
 from .tasks import TaskItem
@@ -35,6 +36,8 @@ class Target:
 
     def must_be_able_to_run(self, suite: Suite) -> None:
         """Refuses a suite with a task that this runtime cannot score: a guess would look like a result."""
+        if any(task.kind == "code" for task in suite.tasks):
+            sandbox.must_be_there()
         for task in suite.tasks:
             if task.kind == "multiple_choice" and "score" not in self.process.capabilities:
                 raise BadInput(

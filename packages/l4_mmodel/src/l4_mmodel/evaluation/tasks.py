@@ -29,6 +29,7 @@ class ItemSource:
     cluster: str | None
     kind: str
     options: list[str] | None = None
+    entry_point: str = "entry_point"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class TaskItem:
     cluster: str | None = None
     messages: list[dict[str, str]] = field(default_factory=list)
     text: str = ""
+    entry_point: str = ""
 
     def prompted(self, task: Task, shots: Sequence[TaskItem]) -> TaskItem:
         """The item with the prompt that the task's template makes of it."""
@@ -113,6 +115,9 @@ def _item(row: Any, number: int, source: ItemSource, where: str) -> TaskItem:
     identity = str(row.get(source.id, number))
     cluster = str(row[source.cluster]) if source.cluster and source.cluster in row else None
     question, answer = str(row[source.question]), row[source.answer]
+    if source.kind == "code":
+        entry = str(row.get(source.entry_point, ""))
+        return TaskItem(identity, question, str(answer), cluster=cluster, entry_point=entry)
     if source.kind == "generation":
         return TaskItem(identity, question, str(answer), cluster=cluster)
     choices = source.options or row.get(source.choices)
