@@ -129,17 +129,17 @@ class Pool:
     def set_up(self, node: str, *, value: bool) -> None:
         """Marks a node as alive or lost; what is held there stays held."""
         self.up[self.index[node]] = value
-        self.grown += value
+        self.grown += 1  # what was said of a demand without room holds no longer, either way
 
     def set_cordoned(self, node: str, *, value: bool) -> None:
         """Keeps new tasks off a node, or lets them on again."""
         self.cordoned[self.index[node]] = value
-        self.grown += not value
+        self.grown += 1
 
     def set_spare(self, node: str, *, value: bool) -> None:
         """Keeps a node for replacing others, or gives it to the queue."""
         self.spare[self.index[node]] = value
-        self.grown += not value
+        self.grown += 1
 
     def set_health(self, node: str, *, ok: bool, weak_rails: int = 0) -> None:
         """Says whether a node is well and how many of its rails are degraded: others go first."""
@@ -288,7 +288,8 @@ class Pool:
         self.free_bits &= other.free_bits
         np.minimum(self.cpu_free, other.cpu_free, out=self.cpu_free)
         np.minimum(self.memory_free, other.memory_free, out=self.memory_free)
-        self._note(np.arange(len(self)))
+        self.bookings += 1
+        self.changed[:] = self.bookings
 
     def rebuilt(self, held: Iterable[Placement]) -> Pool:
         """The pool made anew from its facts and what is held: the yardstick of the running one."""

@@ -23,6 +23,7 @@ from l2_aistation.adapters.this_machine import ThisMachine
 from l2_aistation.core.events import Event, NodeSeen, StartTasks
 from l2_aistation.core.placement import kernels
 from l2_aistation.core.policy import Policy, default_policies
+from l2_aistation.core.pool import ClusterFacts
 from l2_aistation.core.recovery import silent_nodes
 from l2_aistation.ports import ClusterSource, Engine, PowerSource
 from l2_aistation.settings import Settings
@@ -77,8 +78,8 @@ class Service:
         self.stopping = threading.Event()
         self.thread: threading.Thread | None = None
         self.last_tick = 0.0
-        self.last_deadlines = 0.0
         self.passes = 0
+        self.opened_for: ClusterFacts | None = None
         self._lock: IO[str] | None = None
 
     # -- life ----------------------------------------------------------------------------------
@@ -99,6 +100,9 @@ class Service:
         self.thread.start()
 
     def _open_engines(self) -> None:
+        if self.opened_for is self.platform.facts:
+            return
+        self.opened_for = self.platform.facts
         names = {node.engine for node in self.platform.facts.nodes}
         if self.settings.broker_listen is not None or self.settings.broker_url is not None:
             names.add("agent")
@@ -233,11 +237,10 @@ class Service:
             beats, self.beats = self.beats, {}
         for beat in beats.values():
             healing.seen(self.platform, beat)
-        gap, self.last_tick = now - self.last_tick, now
-        for node in silent_nodes(self.platform.seen, now, self.settings.node_lost_s, gap):
-            healing.lost(self.platform, node)
-        if not 0 <= now - self.last_deadlines < DEADLINES_EVERY_S:
-            self.last_deadlines = now
+        if not 0 <= now - self.last_tick < min(DEADLINES_EVERY_S, self.settings.node_lost_s / 4):
+            gap, self.last_tick = now - self.last_tick, now
+            for node in silent_nodes(self.platform.seen, now, self.settings.node_lost_s, gap):
+                healing.lost(self.platform, node)
             healing.watch_deadlines(self.platform, now)
             windows.forget_old(self.platform, now)
         self.recovery.advance()

@@ -6,7 +6,8 @@ but for heartbeats and the reasons of waiting jobs, which the next seconds renew
 
 from __future__ import annotations
 
-import secrets
+import os
+import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,6 +41,9 @@ from l2_aistation.store.rows import dump, past_job, slots_of
 from .specs import fields_of
 
 DEFAULT_QUEUE = "default"
+IDS = random.Random(os.urandom(32))
+"""Not a secret: who guesses the id of another tenant's job sees nothing of it."""
+
 PORT_TRIES = 64
 LESSONS = frozenset({"completed", "time_limit"})
 """Causes of an end that say how long such a job runs."""
@@ -76,7 +80,7 @@ class Platform:
     settings: Settings
     source: ClusterSource
     clock: Callable[[], float]
-    new_id: Callable[[str], str] = field(default=lambda name: f"{name}-{secrets.token_hex(4)}")
+    new_id: Callable[[str], str] = field(default=lambda name: f"{name}-{IDS.getrandbits(48):012x}")
     world: World = field(init=False)
     facts: ClusterFacts = field(init=False)
     recorder: Recorder = field(init=False)
