@@ -5,6 +5,7 @@ The version table carries the layer's prefix, so that several layers share one d
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -54,7 +55,10 @@ def connect(url: str) -> Engine:
 def _private(path: Path) -> None:
     """Makes the file readable by its owner only (SQLite's other files follow it): jobs may hold secrets."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # Only a new file is touched: closing one that this process has open would drop SQLite's locks on it
+    # (POSIX), and the next process to look in would remove the log that we go on writing to.
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _use_wal(engine: Engine) -> None:

@@ -109,6 +109,33 @@ def test_private_files_are_private(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
+def test_a_database_that_is_opened_twice_keeps_its_locks(tmp_path: Path) -> None:
+    # POSIX: a process that closes a file loses all its locks on it, also SQLite's; the next process
+    # that looks in and leaves then takes itself for the last one, and removes the log that we write to.
+    url = database.sqlite_url(tmp_path / "state.db")
+    look = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1])\n"
+        "print(c.execute('SELECT count(*) FROM words').fetchone()[0]); c.close()"
+    )
+
+    def rows_seen_elsewhere() -> str:
+        command = [sys.executable, "-c", look, str(tmp_path / "state.db")]
+        return subprocess.check_output(command, text=True).strip()
+
+    first = database.connect(url)
+    with first.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE words (word TEXT)")
+    with first.connect() as connection:
+        connection.exec_driver_sql("SELECT 1 FROM words").all()
+        second = database.connect(url)
+        assert rows_seen_elsewhere() == "0"
+    with first.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO words VALUES ('kept')")
+    assert rows_seen_elsewhere() == "1"
+    first.dispose()
+    second.dispose()
+
+
 def test_tokens_are_kept_as_hashes_expire_and_can_be_revoked(tmp_path: Path) -> None:
     now = 1000.0
     store = tokens.TokenStore(tmp_path / "tokens.json", clock=lambda: now)
