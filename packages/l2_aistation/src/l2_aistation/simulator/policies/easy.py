@@ -23,11 +23,17 @@ DEPTH = 200
 
 
 class Easy(Scheme):
-    """FIFO whose head holds a reservation, filled up from behind."""
+    """FIFO whose head holds a reservation, filled up from behind.
+
+    Without `beside` only what ends before the reservation passes, even where it would not touch it.
+    """
 
     name = "easy"
     words = f"first come with a reservation for the first, backfilled to depth {DEPTH}, run times known"
     oracle = True
+
+    def __init__(self, *, beside: bool = True) -> None:
+        self.beside = beside
 
     def open(self, world: World, remaining: Remaining) -> None:
         """Nobody waits, nobody runs."""
@@ -93,7 +99,7 @@ class Easy(Scheme):
                 if seat(session, job) is not None:
                     full.add(demand)
                     continue
-            elif demand in beside or not self._beside(session, job):
+            elif not self.beside or demand in beside or not self._beside(session, job):
                 beside.add(demand)
                 continue
             del self.waiting[job.id]
