@@ -41,6 +41,10 @@ class Settings(LayerSettings):
     power_source: Literal["infra-os"] | None = Field(
         default=None, description="who is asked whether a silent node is off"
     )
+    engine: Literal["agent", "slurm", "kubernetes"] | None = Field(
+        default=None,
+        description="who starts tasks; None: agents on imported nodes, else this machine",
+    )
     slurm_arguments: list[str] = Field(
         default_factory=list, description="more arguments for sbatch, such as --partition=NAME"
     )

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
+from l2_aistation._kit.tokens import TokenStore
 from l2_aistation.backends.mailbox import MailboxEngine
-from l2_aistation.backends.slurm import SlurmManager
+from l2_aistation.backends.slurm import SlurmCluster, SlurmManager
 from l2_aistation.core.events import (
     EndTasks,
     StartTasks,
@@ -22,8 +24,10 @@ from l2_aistation.core.events import (
     TaskStarted,
 )
 from l2_aistation.loopback_slurm import LoopbackSlurm, missing
+from l2_aistation.settings import Settings
 from l2_aistation.supervisor.mailbox import Box
 from l2_aistation.testing import SLEEP, EngineConformance, EngineLab, Recorder, alive, start
+from l2_aistation.web import create_app
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -174,6 +178,40 @@ def test_a_dead_controller_is_waited_for(module_lab: Lab, engine: tuple[MailboxE
     assert sink.wait(TaskExited, job=sink.job)[0].code == 0
     module_lab.slurm.start_controller()
     assert sink.wait(TaskExited, job=f"{sink.job}-b")[0].code == 0
+
+
+def test_the_pool_is_what_slurm_knows(module_lab: Lab) -> None:
+    cluster = SlurmCluster().cluster()
+    assert cluster.name == "loopback"
+    assert [(node.id, node.cpu_cores, node.memory_bytes, node.engine) for node in cluster.nodes] == [
+        ("n1", 8, 8000 << 20, "slurm"),
+        ("n2", 8, 8000 << 20, "slurm"),
+    ]
+    assert [len(node.accelerators) for node in cluster.nodes] == [4, 4]
+    assert {node.address for node in cluster.nodes} == {"127.0.0.1"}
+
+
+def test_a_job_that_slurm_takes_down_is_healed(module_lab: Lab, tmp_path: Path) -> None:
+    """The platform over Slurm's own pool: a part is cancelled, the gang starts again and completes."""
+    settings = Settings.load(home=tmp_path, engine="slurm", shared_dir=module_lab.shared, heartbeat_s=0.3)
+    headers = {"Authorization": f"Bearer {TokenStore(settings.tokens_file).admin_token()}"}
+    code = "import os, time; time.sleep(600 if os.environ['OGAI_ATTEMPT'] == '1' else 0)"
+    group = {"count": 2, "one_per_node": True, "command": ["python", "-c", code]}
+    spec = {"name": "healed", "tasks": [{**group, "resources": {"accelerators": 4}}]}
+    with TestClient(create_app(settings)) as client:
+
+        def view(job: str) -> dict[str, Any]:
+            found: dict[str, Any] = client.get(f"/api/v1/jobs/{job}", headers=headers).json()
+            return found
+
+        job = client.post("/api/v1/jobs", json=spec, headers=headers).json()["id"]
+        wait_for(lambda: view(job)["state"] == "running", 40)
+        victim = next(one for one in orders(module_lab, job) if one["nodes"] == "n2")
+        module_lab.slurm.run("scancel", str(victim["job_id"]))
+        wait_for(lambda: view(job)["state"] == "completed", 60)
+        attempts = view(job)["attempts"]
+    assert len(attempts) == 2
+    assert sorted(place["node"] for place in attempts[1]["placement"]) == ["n1", "n2"]
 
 
 def wait_for(condition: Callable[[], bool], within_s: float = 20.0) -> None:

@@ -1,15 +1,18 @@
-"""The engines by name: `local`, `agent`, `slurm`, `kubernetes`, or a third party's under the entry point group."""
+"""The engines by name: the four that are shipped, or a third party's under the entry point group."""
 
 from __future__ import annotations
 
 import importlib
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib.metadata import entry_points
 
 from l2_aistation._kit.problems import BadInput
+from l2_aistation.adapters.this_machine import ThisMachine
 from l2_aistation.core.events import Command
-from l2_aistation.ports import Engine, EventSink
+from l2_aistation.core.pool import ClusterFacts
+from l2_aistation.ports import ClusterSource, Engine, EventSink
 from l2_aistation.settings import Settings
 
 from .platform import Platform
@@ -31,6 +34,23 @@ def make_engine(name: str, settings: Settings) -> Engine:
     module, _, function = SHIPPED[name].partition(":")
     engine: Engine = getattr(importlib.import_module(module), function)(settings)
     return engine
+
+
+def make_source(settings: Settings) -> ClusterSource:
+    """Where the pool comes from until one is imported: Slurm where it is the engine, else this machine."""
+    if settings.engine == "slurm":
+        from l2_aistation.backends.slurm import SlurmCluster
+
+        return SlurmCluster()
+    return ThisMachine()
+
+
+def with_engine(facts: ClusterFacts, settings: Settings) -> ClusterFacts:
+    """An imported pool with the engine that the settings name."""
+    if settings.engine is None:
+        return facts
+    engine = settings.engine
+    return replace(facts, nodes=tuple(replace(node, engine=engine) for node in facts.nodes))
 
 
 class Engines:

@@ -19,7 +19,6 @@ from concurrent.futures import Future
 from typing import IO, Any, TypeVar
 
 from l2_aistation._kit.problems import Conflict, Problem, Unavailable
-from l2_aistation.adapters.this_machine import ThisMachine
 from l2_aistation.core.events import Event, NodeSeen, StartTasks
 from l2_aistation.core.placement import kernels
 from l2_aistation.core.policy import Policy, default_policies
@@ -31,7 +30,7 @@ from l2_aistation.store import Batch, Store
 
 from . import healing, windows
 from .cycles import Cycles
-from .engines import Engines, make_engine
+from .engines import Engines, make_engine, make_source
 from .metering import CapacityLog
 from .platform import Platform
 from .recovering import Recovery
@@ -65,7 +64,7 @@ class Service:
         self.settings = settings
         self.clock = clock
         self.store = Store(settings.database)
-        self.platform = Platform(self.store, settings, source or ThisMachine(), clock)
+        self.platform = Platform(self.store, settings, source or make_source(settings), clock)
         self.capacity = CapacityLog()
         self.recovery = Recovery(self.platform, power or make_power(settings))
         self.engines = Engines(settings, make)

@@ -8,12 +8,14 @@ from l2_aistation._kit.problems import Conflict, NotFound
 from l2_aistation._kit.tokens import Principal
 from l2_aistation.core.pool import ClusterFacts
 
+from .engines import with_engine
 from .platform import Platform
 
 
 def import_pool(platform: Platform, who: Principal, facts: ClusterFacts) -> dict[str, Any]:
     """Takes a cluster in as the pool; refused where it would take a node from under a job."""
     who.must_be_operator()
+    facts = with_engine(facts, platform.settings)
     names = {node.id for node in facts.nodes}
     for job in platform.world.holders():
         attempt = platform.attempts[job.id]

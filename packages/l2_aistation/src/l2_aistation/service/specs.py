@@ -44,9 +44,9 @@ def check_spec(value: Any, names: Mapping[str, str] | None = None) -> CheckedSpe
     spec = JobSpec.parse(value, where="job-spec")
     for dependency in spec.depends_on:
         dependency.job = (names or {}).get(dependency.job, dependency.job)
+    launchers.check(spec)
     demand = demand_of(spec)
     _check_paths(spec)
-    launchers.check(spec)
     _check_labels(spec)
     document = spec.as_json()
     try:

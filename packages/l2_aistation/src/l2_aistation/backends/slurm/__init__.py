@@ -9,6 +9,7 @@ from __future__ import annotations
 from l2_aistation.backends.mailbox import MailboxEngine
 from l2_aistation.settings import Settings
 
+from .cluster import SlurmCluster
 from .manager import SlurmManager
 
 
@@ -25,4 +26,4 @@ def create(settings: Settings) -> MailboxEngine:
     return MailboxEngine(manager, root / "nodes", heartbeat_s=settings.heartbeat_s)
 
 
-__all__ = ["SlurmManager", "create"]
+__all__ = ["SlurmCluster", "SlurmManager", "create"]

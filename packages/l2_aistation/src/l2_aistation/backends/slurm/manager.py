@@ -67,7 +67,7 @@ class SlurmManager:
         command = [self._python, "-P", "-m", "l2_aistation.supervisor.warden", "--box", str(box.path)]
         command += ["--attempt", str(start.attempt), "--shared", str(self._shared)]
         command += ["--heartbeat", str(self._heartbeat_s)]
-        self._call(
+        call(
             "sbatch",
             *words.submission(start, self.installation, output, self._arguments),
             text=words.script(command),
@@ -75,19 +75,19 @@ class SlurmManager:
 
     def tickets(self) -> Mapping[Key, Ticket]:
         """Our jobs that slurmctld remembers."""
-        return words.tickets(self._ask("squeue", "--states=all"), self.installation)
+        return words.tickets(ask("squeue", "--states=all"), self.installation)
 
     def tend(self) -> None:
         """slurmctld works by itself: only asks whether it is there."""
-        self._call("sinfo", "--noheader", "--format=%P")
+        call("sinfo", "--noheader", "--format=%P")
 
     def cancel(self, ids: Iterable[str]) -> None:
         """scancel: SIGTERM, then SIGKILL after Slurm's KillWait."""
-        self._call("scancel", "--quiet", *ids)
+        call("scancel", "--quiet", *ids)
 
     def nodes(self) -> Mapping[str, str]:
         """The nodes that slurmctld hears and that may work."""
-        return words.nodes(self._ask("sinfo"))
+        return words.nodes(ask("sinfo"))
 
     def unfit(self, start: StartTasks) -> str:
         """Slurm shares one device between jobs only by plug-ins that differ from site to site."""
@@ -95,12 +95,16 @@ class SlurmManager:
             return "parts of an accelerator are not offered on this engine; ask for whole ones"
         return ""
 
-    def _ask(self, *command: str) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = json.loads(self._call(*command, "--json"))
-        return answer
 
-    @staticmethod
-    def _call(program: str, *arguments: str, text: str = "") -> str:
+def ask(*command: str) -> Mapping[str, Any]:
+    """What a command of Slurm's answers in JSON."""
+    answer: Mapping[str, Any] = json.loads(call(*command, "--json"))
+    return answer
+
+
+def call(program: str, *arguments: str, text: str = "") -> str:
+    """What a command of Slurm's prints; `Unavailable` with its words where it fails or is not there."""
+    try:
         done = subprocess.run(
             [program, *arguments],
             input=text,
@@ -110,8 +114,9 @@ class SlurmManager:
             timeout=_LONGEST_S,
             check=False,
         )
-        if done.returncode != 0:
-            raise Unavailable(
-                f"{program} failed", why=done.stderr.strip()[-500:] or f"code {done.returncode}"
-            )
-        return done.stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{program} cannot be run", why=str(error)) from error
+    if done.returncode != 0:
+        why = done.stderr.strip()[-500:] or f"code {done.returncode}"
+        raise Unavailable(f"{program} failed", why=why)
+    return done.stdout
