@@ -20,7 +20,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-
 from l2_aistation.core.demand import Demand, TaskDemand
 from l2_aistation.core.placement import DemandClass, Fragmentation, kernels, place
 from l2_aistation.core.pool import Pool
@@ -131,7 +130,9 @@ def main() -> None:
         classes = typical(pods)
         theirs = reference(variant)
         fill(empty.copy(), classes, pods[:200])  # compiles what is compiled
-        runs = [fill(empty.copy(), classes, draw(pods, seed, target)) for seed in range(42, 42 + options.seeds)]
+        runs = [
+            fill(empty.copy(), classes, draw(pods, seed, target)) for seed in range(42, 42 + options.seeds)
+        ]
         ours = statistics.fmean(share for share, _ in runs)
         spread = statistics.stdev(share for share, _ in runs) if len(runs) > 1 else 0.0
         micro = statistics.median(cost for _, cost in runs)
@@ -147,7 +148,7 @@ def main() -> None:
                 "peer_version": "kubernetes-scheduler-simulator 8f3d641",
                 "ratio": round(ours / peer, 4),
                 "unit": "% of GPU-milli",
-                "how": f"{len(runs)} seeds from 42, sd {spread:.2f}; peer {peer:.3f}; gain {ours - peer:+.2f}; "
+                "how": f"{len(runs)} seeds, sd {spread:.2f}; peer {peer:.3f}; gain {ours - peer:+.2f}; "
                 f"{micro:.0f} us of CPU a decision {LOOPS}",
                 "bar": round(peer - BELOW, 3),
                 "ok": ours >= peer - BELOW,

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from l2_aistation._kit.problems import BadInput
 from l2_aistation.core.world import World
 from l2_aistation.simulator import (
@@ -86,7 +85,7 @@ def test_tiresias_by_hand(checkpoint_s: float, lost: float, expected: list[float
 
 
 def test_metrics_by_hand() -> None:
-    # On 2 accelerators: a holds one for 10 s, b both from 10 to 15, while c waits until 15 and runs 3 s on one.
+    # On 2 accelerators: a holds one until 10, b both until 15, c waits until then and holds one for 3 s.
     result = simulate(trace((0, 10, 1), (1, 5, 2), (2, 3, 1)), cluster("1x2"), scheme("fifo"))
     assert result.makespan_s == 18
     assert result.utilisation == pytest.approx((10 + 10 + 3) / 36)

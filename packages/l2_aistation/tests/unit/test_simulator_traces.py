@@ -7,13 +7,13 @@ import json
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from l2_aistation._kit.problems import BadInput
 from l2_aistation.core.pool import Pool
 from l2_aistation.simulator import cluster, read_quotas, read_trace, scheme, simulate
@@ -94,7 +94,7 @@ def test_helios_quotas_are_the_days_of_change() -> None:
     assert {change.at_s for change in changes if change.queue == "vcEwI"} == {1000.0}
     for queue in {change.queue for change in changes}:
         mine = [change.accelerators for change in changes if change.queue == queue]
-        assert all(first != second for first, second in zip(mine, mine[1:], strict=False))
+        assert all(first != second for first, second in pairwise(mine))
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def simulate(
     trace: Annotated[
         Path, typer.Argument(help="a trace: Philly, Alibaba 2023, sacct --parsable2, or generic CSV")
     ],
+    *,
     cluster: Annotated[str, typer.Option(help="64x8, 1250x8/leaf32/spine8, or a CSV file of nodes")],
     policy: Annotated[
         list[str] | None, typer.Option(help="a policy to run; several times for several")

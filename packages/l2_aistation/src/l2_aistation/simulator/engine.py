@@ -301,7 +301,7 @@ class Simulation:
         )
 
 
-def _by_queue(queues: list[str], jct: np.ndarray, duration: np.ndarray) -> dict[str, dict[str, float]]:  # type: ignore[type-arg]
+def _by_queue(queues: list[str], jct: np.ndarray, duration: np.ndarray) -> dict[str, dict[str, float]]:
     names = np.array(queues)
     rate = np.divide(duration, jct, out=np.ones_like(jct), where=jct > 0)
     found = {}

@@ -26,7 +26,7 @@ class Costs:
 
 @dataclass(slots=True, eq=False)
 class SimulatedJob(Job):
-    """A job that saves its work every `checkpoint_s` from the moment it works (`overhead_s` after its start)."""
+    """A job that saves its work every `checkpoint_s`, counted from `overhead_s` after its start."""
 
     checkpoint_s: float = 1800.0
     overhead_s: float = 0.0
@@ -42,7 +42,7 @@ class SimulatedJob(Job):
 
 @dataclass(slots=True)
 class Life:
-    """One job on its way; `number` is its place in the trace, `saved_s` of its work is safe in a checkpoint, `starts` numbers its attempts."""
+    """One job on its way: its `number` in the trace, the work that is safe, its `starts` so far."""
 
     number: int
     trace: TraceJob
