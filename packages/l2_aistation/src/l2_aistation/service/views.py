@@ -11,9 +11,8 @@ import numpy as np
 from l2_aistation._kit.documents import Producer, Reference
 from l2_aistation._kit.problems import NotFound
 from l2_aistation._kit.tokens import Principal
-from l2_aistation.core.actions.allocate import wants_room
 from l2_aistation.core.attempt import Attempt
-from l2_aistation.core.explain import Explanation, explain, misfit
+from l2_aistation.core.explain import Explanation, explain
 from l2_aistation.core.pool import bit_places
 from l2_aistation.core.states import JobState
 from l2_aistation.core.world import Amount, Job
@@ -203,14 +202,11 @@ def explain_job(platform: Platform, who: Principal, name: str) -> dict[str, Any]
         words = f"the job is {job.state}" + (f": {why}" if why else "")
         return {"job": name, "state": str(job.state), "words": words, "limit": None}
     refusal = platform.world.waiting.refusal(name)
-    if refusal is not None and wants_room(refusal):
-        refusal = misfit(platform.world, job.demand)  # the amounts of this moment
     answer = explain(platform.world, job, refusal, platform.clock())
-    promise = platform.world.promises.get(name)
     times = {
-        "promised_at": moment(job.promised_at),
-        "estimated_at": None if promise is None else moment(promise.at),
-        "promise": job.promise,
+        "promised_at": moment(answer.promised_at),
+        "estimated_at": moment(answer.estimated_at),
+        "promise": answer.promise,
     }
     return {**_explanation(who, job, answer), **times}
 

@@ -30,7 +30,7 @@ def put_window(platform: Platform, who: Principal, record: Mapping[str, Any]) ->
     window = choose(asked, world.pool, world.windows.values(), _busy_until(platform, now))
     world.windows[name] = window
     platform.batch.window(name, _row(window, who))
-    platform.note("window", None, who=who.name, change="set", **window.as_record())
+    platform.note("window", None, who=who.name, change="set", name=name, window=window.as_record())
     platform.dirty = True
     return window_view(window)
 

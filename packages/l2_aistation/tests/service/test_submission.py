@@ -1,0 +1,141 @@
+"""Arrays, pipelines and examples over REST with the real local engine: all or none, in their order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Make = Callable[..., dict[str, Any]]
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def problem(answer: Any) -> tuple[int, str, str]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    return answer.status_code, body.get("field", ""), body["title"]
+
+
+def bulk(site: Any, *specs: Any, who: dict[str, str] | None = None, **headers: str) -> Any:
+    sent = {**(who or site.operator), **headers}
+    return site.client.post("/api/v1/jobs:bulk", json={"jobs": list(specs)}, headers=sent)
+
+
+def test_an_array_is_one_submission_and_each_member_knows_its_number(site: Any, make_spec: Make) -> None:
+    spec = make_spec("import os; print('number', os.environ['OGAI_ARRAY_INDEX'])", name="sweep")
+    spec["array"] = {"count": 5, "most_running": 2}
+    answer = site.client.post("/api/v1/jobs", json=spec, headers=site.operator).json()
+    assert answer["jobs"] == [f"{answer['id']}-{index}" for index in range(5)]
+    running = []
+    for job in answer["jobs"]:
+        while site.client.get(f"/api/v1/jobs/{job}", headers=site.operator).json()["state"] != "completed":
+            states = [row["state"] for row in site.client.get("/api/v1/jobs", headers=site.operator).json()]
+            running.append(sum(state in ("starting", "running") for state in states))
+            time.sleep(0.02)
+    assert max(running) <= 2
+    end = time.monotonic() + 10
+    for index, job in enumerate(answer["jobs"]):
+        path = f"/api/v1/jobs/{job}/logs"
+        while f"number {index}\n" not in site.client.get(path, headers=site.operator).text:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_a_pipeline_runs_in_its_order(site: Any) -> None:
+    specs = list(yaml.safe_load_all((EXAMPLES / "pipeline.yaml").read_text("utf-8")))
+    jobs = [row["id"] for row in bulk(site, *specs).json()["jobs"]]
+    views = [site.until(job, "completed", "failed") for job in jobs]
+    assert [view["state"] for view in views] == ["completed"] * 3
+    assert views[0]["ended_at"] <= views[1]["started_at"] <= views[1]["ended_at"] <= views[2]["started_at"]
+    assert views[1]["spec"]["depends_on"] == [{"job": jobs[0], "condition": "completed"}]
+    shared = site.service.settings.shared
+    assert (shared / "sum.txt").read_text() == "6"
+
+
+def test_a_job_whose_condition_cannot_come_true_says_so(site: Any, make_spec: Make) -> None:
+    first = site.submit(make_spec("raise SystemExit(3)"))
+    site.until(first, "failed")
+    second = site.submit({**make_spec(), "depends_on": [{"job": first}]})
+    why = site.client.get(f"/api/v1/jobs/{second}/explain", headers=site.operator).json()
+    assert (why["limit"], why["forever"]) == ("dependency", True)
+    assert why["words"] == f"waits for job {first} to have completed, which ended as failed"
+
+
+BAD_GROUPS: list[tuple[list[dict[str, Any]], str, str]] = [
+    ([{"name": "a"}, {"name": "b", "colour": 1}], "jobs.1.colour", "Extra inputs"),
+    (
+        [{"name": "a", "depends_on": [{"job": "b"}]}, {"name": "b", "depends_on": [{"job": "a"}]}],
+        "jobs.0.depends_on",
+        "wait for each other",
+    ),
+    ([{"name": "a", "depends_on": [{"job": "a"}]}], "jobs.0.depends_on", "wait for each other"),
+    ([{"name": "a"}, {"name": "b", "depends_on": [{"job": "nobody"}]}], "jobs.1.depends_on.0.job", "no job"),
+    ([{"name": "a"}, {"name": "b", "queue": "gold"}], "jobs.1.queue", "there is no queue"),
+    ([{"name": "a"}, {"name": "b", "reservation": "x"}], "jobs.1.reservation", "there is no reservation"),
+    ([{"name": "a"}, {"name": "b", "array": {"count": 0}}], "jobs.1.array.count", "greater than or equal"),
+    ([{"name": "a"}, {"name": "b", "array": {"count": 10**6}}], "jobs.1.array.count", "at most"),
+]
+
+
+@pytest.mark.parametrize(("changes", "field", "words"), BAD_GROUPS, ids=lambda value: str(value)[:40])
+def test_one_bad_spec_of_several_and_none_is_taken(
+    site: Any, make_spec: Make, changes: list[dict[str, Any]], field: str, words: str
+) -> None:
+    status, at, title = problem(bulk(site, *({**make_spec(), **change} for change in changes)))
+    assert (status, words in title) == (422, True), title
+    assert at.startswith(field)
+    assert site.client.get("/api/v1/jobs", headers=site.operator).json() == []
+
+
+def test_the_same_key_is_the_same_jobs(site: Any, make_spec: Make) -> None:
+    key = {"Idempotency-Key": "once"}
+    specs = [make_spec(name="a"), {**make_spec(name="b"), "array": {"count": 3}}]
+    first = [row["id"] for row in bulk(site, *specs, **key).json()["jobs"]]
+    again = [row["id"] for row in bulk(site, *specs, **key).json()["jobs"]]
+    assert first == again
+    assert len(site.client.get("/api/v1/jobs", headers=site.operator).json()) == 4
+
+
+def test_a_dependency_on_another_tenant_s_job_is_one_on_no_job(site: Any, make_spec: Make) -> None:
+    theirs = site.submit(make_spec(), site.red)
+    for name in (theirs, "nobody"):
+        spec = {**make_spec(), "depends_on": [{"job": name}]}
+        answer = site.client.post("/api/v1/jobs", json=spec, headers=site.blue)
+        assert problem(answer)[:2] == (422, "depends_on.0.job")
+        assert answer.json()["title"] == f"no job {name!r}"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_are_taken(site: Any, path: Path) -> None:
+    specs = list(yaml.safe_load_all(path.read_text("utf-8")))
+    answer = bulk(site, *specs)
+    assert answer.status_code == 201, answer.text
+    jobs = [job for row in answer.json()["jobs"] for job in row.get("jobs", [row["id"]])]
+    if path.stem == "notebook":
+        site.client.post(f"/api/v1/jobs/{jobs[0]}/cancel", headers=site.operator)
+        site.until(jobs[0], "cancelled", "failed")
+        return
+    for job in jobs:
+        view = site.until(job, "completed", "failed")
+        assert view["state"] == "completed", view
+
+
+def test_a_body_of_fifty_megabytes_is_refused_before_it_is_read(site: Any) -> None:
+    read = 0
+
+    def body() -> Any:
+        nonlocal read
+        for _ in range(50):
+            read += 1
+            yield b" " * 1_000_000
+
+    answer = site.client.post("/api/v1/jobs", content=body(), headers=site.operator)
+    assert problem(answer)[0] == 413
+    said = {**site.operator, "Content-Length": "50000000"}
+    answer = site.client.post("/api/v1/jobs", content=b"x", headers=said)
+    assert problem(answer)[0] == 413
+    assert site.client.get("/api/v1/jobs", headers=site.operator).json() == []
