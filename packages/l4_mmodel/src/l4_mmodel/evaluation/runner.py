@@ -16,7 +16,7 @@ from . import latency, sandbox, stability
 from .code import pass_at_k, program_of
 from .latency import Timing
 from .results import ResultLog
-from .scoring import extractor, judge, likeliest
+from .scoring import exact_match, extractor, filtered, judge, likeliest
 from .statistics import Interval, bootstrap, standard_error, wilson
 from .suite import LoadedSuite, Task
 from .target import Target
@@ -99,10 +99,15 @@ class Evaluation:
                 answer = await self.target.generate(
                     item, max_tokens=task.max_tokens, seed=self.suite.seed, stop=task.stop
                 )
-                found, expected = extract(answer.text), extract(item.answer) or item.answer
+                if task.score == "exact_match":
+                    found, expected = filtered(answer.text, task.filters), item.answer
+                    score = exact_match(found, expected, **task.exact_match)
+                else:
+                    found, expected = extract(answer.text), extract(item.answer) or item.answer
+                    score = judge(task.score, found, expected)
                 self.log.put(
-                    _key(task, item), text=answer.text, answer=found, expected=expected,
-                    score=judge(task.score, found, expected), seconds=answer.timing.total_s,
+                    _key(task, item), text=answer.text, answer=found, expected=expected, score=score,
+                    seconds=answer.timing.total_s,
                 )  # fmt: skip
             self._advance(task.name)
 

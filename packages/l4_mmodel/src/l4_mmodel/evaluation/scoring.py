@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from l4_mmodel._kit.problems import BadInput
 
@@ -16,6 +18,7 @@ LETTER = re.compile(
     r"(?:answer\s*(?:is|:)|答案\s*(?:是|为)?[：:]?|选)\s*\(?([A-Z])\)?|^\s*\(?([A-Z])\)?\s*(?:[.．、:：)]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
+HARNESS_NUMBER = r"#### (\-?[0-9\.\,]+)"
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
@@ -110,3 +113,48 @@ def judge(score: str, answer: str, expected: str) -> float:
     if score == "f1":
         return overlap(answer, expected)
     return float(normalise(answer) == normalise(expected))
+
+
+def filtered(text: str, filters: Sequence[Mapping[str, Any]]) -> str:
+    """An answer after the harness's filters: regex (the match chosen by group_select), spaces, case."""
+    for step in filters:
+        if step["function"] == "regex":
+            text = _matched(
+                text, str(step.get("regex_pattern", HARNESS_NUMBER)), int(step.get("group_select", 0)),
+                str(step.get("fallback", "[invalid]")),
+            )  # fmt: skip
+        elif step["function"] == "remove_whitespace":
+            text = text.lstrip()
+        else:
+            text = text.lower()
+    return text
+
+
+def _matched(text: str, pattern: str, which: int, fallback: str) -> str:
+    found = re.findall(pattern, text)
+    if not found:
+        return fallback
+    match = found[which]
+    if isinstance(match, tuple):
+        match = next((group for group in match if group), fallback)
+    return str(match).strip()
+
+
+def exact_match(
+    answer: str,
+    expected: str,
+    *,
+    ignore_case: bool = False,
+    ignore_punctuation: bool = False,
+    ignore_numbers: bool = False,
+    regexes_to_ignore: Sequence[str] = (),
+) -> float:
+    """Whether two texts are the same, as the harness's metric of this name counts it."""
+    pair = [answer, expected]
+    for pattern in regexes_to_ignore:
+        pair = [re.sub(pattern, "", text) for text in pair]
+    if ignore_case:
+        pair = [text.lower() for text in pair]
+    dropped = string.punctuation * ignore_punctuation + string.digits * ignore_numbers
+    ours, theirs = (text.translate(str.maketrans("", "", dropped)) for text in pair)
+    return float(ours == theirs)

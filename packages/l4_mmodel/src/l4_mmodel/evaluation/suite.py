@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from l4_mmodel._kit.documents import digest_of, digest_of_file, validated
 from l4_mmodel._kit.problems import BadInput
 
+from .harness import HarnessTask, is_harness_task
+from .harness import parse as parse_yaml
 from .tasks import ItemSource, TaskItem, read_items
 
 
@@ -49,9 +51,15 @@ class Task(_Strict):
     few_shot_data: str | None = None
     limit: int | None = Field(default=None, ge=1)
     extract: str = Field(default="text", description="text, last_number, gsm8k, choice_letter, or a regex")
-    score: Literal["exact", "number", "contains", "f1"] = "exact"
+    score: Literal["exact", "number", "contains", "f1", "exact_match"] = "exact"
     max_tokens: int = Field(default=64, ge=1, le=4096)
     stop: list[str] = Field(default_factory=list, max_length=4)
+    exact_match: dict[str, Any] = Field(
+        default_factory=dict, exclude_if=_is({}), description="the harness's options of exact_match"
+    )
+    filters: list[dict[str, Any]] = Field(
+        default_factory=list, exclude_if=_is([]), description="the harness's filters of an answer"
+    )
     # Of code: the answer is a program, `answer` names the field with its tests.
     entry_point: str = Field(
         default="entry_point", exclude_if=_is("entry_point"), description="field that names the function"
@@ -127,13 +135,20 @@ def load_suite(path: Path, dataset_file: Callable[[str], Path]) -> LoadedSuite:
 
     `dataset_file` finds data given as `dataset:NAME[@N][/FILE]`.
     """
-    suite = parse_suite(_read_yaml(path), str(path))
+    value, harness = _with_harness_tasks(_read_yaml(path), path)
+    suite = parse_suite(value, str(path))
 
     def find(name: str) -> Path:
         return dataset_file(name) if name.startswith("dataset:") else path.parent / name
 
-    items, data = {}, {}
+    items: dict[str, list[TaskItem]] = {}
+    data: dict[str, str] = {}
     for task in suite.tasks:
+        if task.name in harness:
+            theirs = harness[task.name]
+            items[task.name] = theirs.items(task.few_shot, task.limit)
+            data |= {f"{task.name}/{file.name}": digest_of_file(file) for file in theirs.files()}
+            continue
         source = ItemSource(
             task.question,
             task.choices,
@@ -150,6 +165,30 @@ def load_suite(path: Path, dataset_file: Callable[[str], Path]) -> LoadedSuite:
     return LoadedSuite(suite, items, data)
 
 
+def _with_harness_tasks(value: Any, path: Path) -> tuple[Any, dict[str, HarnessTask]]:
+    """A suite in which tasks of lm-evaluation-harness are written in our words, and those tasks.
+
+    A task `{harness: FILE}` names a task file; a file that is one by itself becomes a suite of one task.
+    """
+    if is_harness_task(value):
+        value = {"name": str(value["task"]), "tasks": [{"harness": path.name}]}
+    if not isinstance(value, dict) or not isinstance(value.get("tasks"), list):
+        return value, {}
+    found: dict[str, HarnessTask] = {}
+    tasks = []
+    for task in value["tasks"]:
+        if not isinstance(task, dict) or "harness" not in task:
+            tasks.append(task)
+            continue
+        file = path.parent / str(task["harness"])
+        theirs = HarnessTask(_read_yaml(file), file.parent)
+        settings = {**theirs.settings(), **{name: task[name] for name in task if name != "harness"}}
+        shots = settings.get("few_shot", theirs.value.get("num_fewshot") or 0)
+        tasks.append({**settings, "few_shot": shots, "data": file.name, "few_shot_data": file.name})
+        found[settings["name"]] = theirs
+    return {**value, "tasks": tasks}, found
+
+
 def parse_suite(value: Any, where: str) -> Suite:
     """The settings alone."""
     return validated(Suite, value, where=where)
@@ -157,7 +196,7 @@ def parse_suite(value: Any, where: str) -> Suite:
 
 def _read_yaml(path: Path) -> Any:
     try:
-        return yaml.safe_load(path.read_text("utf-8"))
+        return parse_yaml(path.read_text("utf-8"))
     except FileNotFoundError as error:
         raise BadInput("no such file", field=str(path), do="check the path") from error
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:

@@ -72,7 +72,7 @@ def _fill(task: Task, item: TaskItem) -> str:
 def read_items(path: Path, source: ItemSource) -> list[TaskItem]:
     """The items of a file (`.jsonl`, `.json`, either with `.gz`); a `BadInput` names a broken line."""
     items, seen = [], set()
-    for number, row in _rows(path):
+    for number, row in read_rows(path):
         item = _item(row, number, source, where=f"{path.name} line {number}")
         if item.id in seen:
             raise BadInput(f"the id {item.id!r} comes twice", field=f"{path.name} line {number}")
@@ -81,7 +81,8 @@ def read_items(path: Path, source: ItemSource) -> list[TaskItem]:
     return items
 
 
-def _rows(path: Path) -> list[tuple[int, Any]]:
+def read_rows(path: Path) -> list[tuple[int, Any]]:
+    """The values of a file with the numbers of their lines; a `BadInput` names a broken one."""
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         text = raw.decode("utf-8-sig")
