@@ -148,6 +148,17 @@ def test_torchrun_a_task_is_a_rank_or_a_node() -> None:
     )
 
 
+@pytest.mark.parametrize(("text", "good"), [("5e-5", True), ("1.", True), ("nan", False), ("5e-5x", False)])
+def test_a_number_as_yaml_gives_it(text: str, good: bool) -> None:
+    """YAML 1.1 reads 5e-5 as a text."""
+    spec = spec_of("torchrun", script="a.py", options={"learning_rate": text})
+    if good:
+        assert launch(spec).command[-1] == text
+    else:
+        with pytest.raises(BadInput, match="learning_rate"):
+            check(spec)
+
+
 def test_deepspeed_reads_its_configuration_from_the_command_line() -> None:
     options = {
         "zero_stage": 2,

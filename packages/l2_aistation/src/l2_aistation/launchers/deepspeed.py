@@ -36,9 +36,9 @@ def configuration(options: Mapping[str, Any]) -> dict[str, Any]:
     if "gradient_accumulation" in options:
         made["gradient_accumulation_steps"] = options["gradient_accumulation"]
     if "gradient_clipping" in options:
-        made["gradient_clipping"] = options["gradient_clipping"]
+        made["gradient_clipping"] = float(options["gradient_clipping"])
     if "learning_rate" in options:
-        made["optimizer"] = {"type": "AdamW", "params": {"lr": options["learning_rate"]}}
+        made["optimizer"] = {"type": "AdamW", "params": {"lr": float(options["learning_rate"])}}
     if options.get("precision", "fp32") != "fp32":
         made[str(options["precision"])] = {"enabled": True}
     if "zero_stage" in options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 from l2_aistation._kit.problems import BadInput
 from l2_aistation.documents import IdlePolicy, JobSpec, Preset
 
+_NUMBER = re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
 PRECISIONS = ("fp32", "fp16", "bf16")
 
 
@@ -65,6 +67,8 @@ class Option:
             return self.kind is bool and isinstance(value, bool)
         if self.kind is str:
             return isinstance(value, str) and bool(value)
+        if self.kind is float and isinstance(value, str) and _NUMBER.match(value):
+            value = float(value)  # 5e-5 is a text to YAML 1.1, which wants 5.0e-5
         allowed = int if self.kind is int else (int, float)
         if not isinstance(value, allowed):
             return False
