@@ -17,7 +17,7 @@ from integration_tests.processes import end, start, wait_for
 from tools.bootstrap import cache_home
 
 ROOT = Path(__file__).resolve().parent.parent
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 def blocks(text: str, *languages: str) -> Iterator[tuple[str, str]]:
@@ -57,12 +57,11 @@ class Reader:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The reader's environment: nothing of ours but the cache and the port that is free."""
+        """The reader's environment: nothing of ours but the cache."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OGAI_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
-        port = {f"OGAI_{self.module[:2].upper()}_PORT": str(self.port)}
-        cache = {"OGAI_CACHE": str(cache_home().parent)}
-        return kept | port | cache | {"PATH": path, "HOME": str(self.home), "COLUMNS": "200"}
+        cache = {"OGAI_CACHE": str(cache_home())}
+        return kept | cache | {"PATH": path, "HOME": str(self.home), "COLUMNS": "200"}
 
     def read(self, path: Path) -> None:
         """Types every block of a README that is marked as one to run."""
@@ -75,7 +74,8 @@ class Reader:
 
     def type(self, command: str) -> str:
         """One line at the prompt."""
-        parts = re.split(r"(?:;|&&) ", command) if "\n" not in command else [command]
+        bare = command if "\n" in command else command.partition(" #")[0]
+        parts = [bare] if "\n" in bare else re.split(r"; | && ", bare)
         return "".join(self._one(part.strip()) for part in parts)
 
     def _one(self, command: str) -> str:
@@ -116,7 +116,7 @@ class Reader:
         """Starts the layer's server; an earlier one is ended, as by Ctrl-C."""
         self.close()
         log = self.home / "serve.log"
-        command = [sys.executable, "-m", self.module, "serve", *options]
+        command = [sys.executable, "-m", self.module, "serve", *options, "--port", str(self.port)]
         self.server = start(command, self.environment, log, folder=self.home)
         wait_for(f"http://127.0.0.1:{self.port}/healthz", log=log)
         self.ready()

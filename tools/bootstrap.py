@@ -22,8 +22,10 @@ COLD_DOWNLOADS = (
 
 
 def cache_home() -> Path:
-    """The folder for what is kept between runs: bootstrap environment, Debian root, model files."""
-    base = os.environ.get("OGAI_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    """The folder for what is kept between runs: `$OGAI_CACHE`, else `ogai` in the user's cache."""
+    if named := os.environ.get("OGAI_CACHE"):
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "ogai"
 
 

@@ -9,6 +9,8 @@ import random
 import signal
 from pathlib import Path
 
+import httpx
+import openai
 from rich.console import Console
 
 from integration_tests import report
@@ -17,6 +19,7 @@ from integration_tests.demo.stage import ROOT, Demo
 
 LAYERS = ("l0_infra_os", "l1_podsys", "l2_aistation", "l3_ylink", "l4_mmodel")
 PROBLEMS = tuple(importlib.import_module(f"{layer}._kit.problems").Problem for layer in LAYERS)
+LOST = (openai.OpenAIError, httpx.HTTPError)
 
 
 def options() -> argparse.Namespace:
@@ -68,9 +71,9 @@ def main() -> None:
     try:
         with demo.stack, demo.guard:
             flow(demo)
-    except PROBLEMS as problem:
+    except (*PROBLEMS, *LOST) as problem:
         console.print(f"[red]stopped:[/red] {problem}", markup=True)
-        raise SystemExit(problem.exit_code) from None
+        raise SystemExit(getattr(problem, "exit_code", 1)) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     report.write(demo, chosen.report)

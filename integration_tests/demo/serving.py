@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import openai
@@ -38,7 +37,6 @@ def evaluate(demo: Demo, mmodel: Mmodel, base: Path, adapter: Path) -> None:
 def serve_and_ask(demo: Demo, mmodel: Mmodel) -> None:
     """The deployment answers the official `openai` client, streaming, by a key of the tenant."""
     key = mmodel.keys.create("demo-client")
-    start = time.monotonic()
     with mmodel.serve(port=0, wait_for=["triage"]) as server:
         client = openai.OpenAI(base_url=server.url, api_key=key.secret)
         stream = client.chat.completions.create(
@@ -47,7 +45,7 @@ def serve_and_ask(demo: Demo, mmodel: Mmodel) -> None:
         answer = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
         mmodel.deployment("triage").write(demo.document("deployment"))
     demo.say(f"asked: {QUESTION}")
-    demo.say(f"answered: {answer.strip()!r}, {time.monotonic() - start:.1f} s after the start of serving")
+    demo.say(f"answered: {answer.strip()!r}")
     demo.notes |= {"question": QUESTION, "answer": answer.strip()}
 
 

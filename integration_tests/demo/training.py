@@ -94,5 +94,4 @@ def fine_tune(demo: Demo, client: Aistation, token: str) -> Path:
     keep_job(demo, client, "triage", "-triage")
     show_on_page("run", "triage", out)
     manifest.write(demo.document("model-manifest-triage"))
-    demo.say(f"adapter of {manifest.parameters} parameters")
     return out / "model"
