@@ -2,8 +2,8 @@
 
 First the simulator is held against a table that another, simpler simulator gave for FIFO, EASY (only
 what ends before the reservation passes) and SJF; then the shipped scheduler, which knows no run times,
-what ends before the reservation passes) and SJF; then the shipped scheduler, which knows no run times,
-minute for each restart.
+against those that know all of them.  One queue, as in the table; jobs save their work every half hour
+and pay a minute for each restart.
 
     python benchmarks/bench_philly.py [--jobs N]
 """
