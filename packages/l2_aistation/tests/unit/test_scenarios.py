@@ -19,10 +19,14 @@ A file in `scenarios/` is a list of cases:
           places: {job: [[0, 1], ..]}  exactly the accelerators of each rank
           weak/cached          nodes that are degraded from now on; {data set: [nodes that have it]}
           leaves: {job: 2}     over how many leaves it runs
+          tasks: {job: 3}      at which size it runs, or will run
+          promised: {job: 600} by when it starts, as promised
+          told: {job: words}   why a promise was moved: a part of the words
+          windows: {name: {kind, start, until, nodes}}; closed: [name]
       A job: {id, queue, tenant, owner, priority, tasks, accelerators, cores, model, models, required,
       preferred, share_milli, share_bytes, least, time_s, expected_s, preemptible, labels, since, checkpoint,
       one_per_node, data, near, apart, spread_level, most_per_domain}; near and apart are lists of
-      {labels, level, required}.
+      {labels, level, required}; {not_before, reservation, array, most_running, depends_on: [[job, condition]]}.
 Evicted jobs stop at the next step, unless it says `stop: []`.
 """
 
@@ -39,6 +43,7 @@ from l2_aistation.core.placement import place
 from l2_aistation.core.pool import AcceleratorFacts, NodeFacts, Placement, Pool, bit_places
 from l2_aistation.core.rehearsal import Outcome, Rehearsal
 from l2_aistation.core.states import JobState
+from l2_aistation.core.windows import Window
 from l2_aistation.core.world import Job, Queue, World
 
 FOLDER = Path(__file__).parent / "scenarios"
@@ -56,11 +61,12 @@ JOB_KEYS = {
     "id", "queue", "tenant", "owner", "priority", "tasks", "accelerators", "cores", "model", "models",
     "required", "preferred", "share_milli", "share_bytes", "least", "time_s", "expected_s", "preemptible",
     "labels", "since", "checkpoint", "one_per_node", "nodes", "count", "data", "near", "apart",
-    "spread_level", "most_per_domain",
+    "spread_level", "most_per_domain", "not_before", "reservation", "array", "most_running", "depends_on",
 }  # fmt: skip
 EVENTS = ("restore", "queues", "finish", "fail", "cancel", "lose", "checkpoint", "submit")
 STEP_KEYS = {
     *EVENTS, "at", "stop", "starts", "evicts", "waits", "runs", "nodes", "leaves", "places", "weak", "cached",
+    "tasks", "promised", "told", "windows", "closed",
 }  # fmt: skip
 
 
@@ -131,6 +137,11 @@ def job(table: dict[str, Any]) -> Job:
         expected_s=table.get("expected_s"),
         preemptible=table.get("preemptible", True),
         labels=table.get("labels", {}),
+        not_before=table.get("not_before"),
+        reservation=table.get("reservation"),
+        array=table.get("array"),
+        most_running=table.get("most_running"),
+        depends_on=tuple((name, condition) for name, condition in table.get("depends_on", ())),
     )
 
 
@@ -217,6 +228,10 @@ def happen(play: Rehearsal, step: dict[str, Any]) -> None:
         play.stop()
     elif step["stop"]:
         play.stop(*step["stop"])
+    for name, table in step.get("windows", {}).items():
+        play.world.windows[name] = Window.from_record({"name": name, **table})
+    for name in step.get("closed", []):
+        del play.world.windows[name]
     for node in step.get("restore", []):
         play.restore(node)
     for name, table in step.get("queues", {}).items():
@@ -258,6 +273,14 @@ def check(play: Rehearsal, step: dict[str, Any], outcome: Outcome) -> None:
         placement = world.jobs[name].placement
         assert placement is not None
         assert len({world.pool.leaf[number] for number in placement.nodes}) == leaves
+    for name, tasks in step.get("tasks", {}).items():
+        placement = world.claims[name].placement if name in world.claims else world.jobs[name].placement
+        assert placement is not None
+        assert len(placement) == tasks
+    for name, at in step.get("promised", {}).items():
+        assert world.jobs[name].promised_at == at
+    for name, words in step.get("told", {}).items():
+        assert words in world.jobs[name].promise
 
 
 @pytest.mark.parametrize("case", CASES)

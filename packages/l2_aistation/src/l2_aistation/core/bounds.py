@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from .claims import Claim
 from .cycle import Session
-from .job import NEVER, Job
+from .job import Job
 from .promise import Promise
 from .seat import smallest
-from .timeline import UNKNOWN_S, USUAL, Wish
+from .timeline import USUAL, Wish, lasts, planned_end
 from .world import World
 
 DUE = "bound"
 """The action under which a job leaves because the place was promised to another by now."""
 
 
-def lasts(world: World, job: Job) -> float:
-    """Seconds that a waiting job is planned to hold its place."""
-    total = world.run_times.expected(job, USUAL, job.ran_s)
-    if total is None:
-        return UNKNOWN_S if job.preemptible else NEVER
-    return max(total - job.ran_s, 0.0)
-
-
-def make(session: Session, job: Job, why: str = "") -> Promise | None:
-    """Promises a start; None where no end of what runs is known."""
+def make(session: Session, job: Job, why: str = "", behind: frozenset[str] = frozenset()) -> Promise | None:
+    """Promises a start; None where no end of what runs is known.  Jobs `behind` it may be delayed."""
     if job.id in session.world.promises:
         session.promise(job, None)
     span = lasts(session.world, job)
     wish = Wish(job, smallest(job.demand), span, session.places(job))
-    start = session.timeline().earliest(wish)
+    start = session.timeline(behind).earliest(wish)
     if start is None:
         return None
     promise = Promise(job.id, start.at, start.at + span, start.placement)
@@ -48,16 +40,27 @@ def renew(session: Session) -> None:
         if not broken:
             return
         job = session.world.jobs[broken[0].job]
-        make(session, job, why_broken(session.world, broken[0]))
+        make(session, job, why_broken(session, broken[0]), _behind(session, job))
 
 
-def why_broken(world: World, promise: Promise) -> str:
+def _behind(session: Session, job: Job) -> frozenset[str]:
+    """Those with a promise that come after a job: they make way when its promise moves."""
+    world, mine = session.world, (session.rank(job), job.submitted_at, job.id)
+    others = [world.jobs[name] for name in world.promises if name in world.jobs]
+    return frozenset(
+        other.id for other in others if (session.rank(other), other.submitted_at, other.id) > mine
+    )
+
+
+def why_broken(session: Session, promise: Promise) -> str:
     """Who or what stands in the way."""
-    pool = world.pool
+    world, pool = session.world, session.world.pool
     gone = [pool.facts[node].id for node in promise.placement.nodes.tolist() if not pool.usable[node]]
     if gone:
         return f"node {gone[0]} of the promised place is out of service"
     for job in sitting(world, promise):
+        if planned_end(world, job, session.now) <= promise.at:
+            continue
         if not job.preemptible:
             return f"job {job.id} holds the promised place for longer and must not be evicted"
         return f"job {job.id} holds the promised place"

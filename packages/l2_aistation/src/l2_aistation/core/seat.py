@@ -14,7 +14,7 @@ from .job import Job
 from .placement import place
 from .pool import Bools, Placement
 from .refusal import Refusal
-from .timeline import gap_end, nodes_for
+from .timeline import gap_end, lasts, nodes_for
 
 
 def seat(session: Session, job: Job) -> Refusal | None:
@@ -60,7 +60,7 @@ def _beside(session: Session, job: Job, demand: Demand) -> Refusal | None:
     """On what is free and not promised to others while the job would run."""
     world = session.world
     own = world.promises.get(job.id)
-    if own is not None and bookable(session, own.placement):
+    if own is not None and own.at <= session.now and bookable(session, job, own.placement):
         session.book(job, own.placement)
         return None
     masks = session.places(job)
@@ -77,7 +77,8 @@ def _in_gap(
     session: Session, job: Job, demand: Demand, masks: Sequence[Bools] | None, *, plain: bool
 ) -> Refusal | None:
     world, now = session.world, session.now
-    end = gap_end(world, job, now)
+    # Who was promised a start earlier than others may start still earlier, for as long as was planned.
+    end = now + lasts(world, job) if job.id in world.promises else gap_end(world, job, now)
     outranked = session.outranked(job)
     timeline = session.timeline(outranked)
     kept = timeline.kept_before(end)
@@ -129,11 +130,14 @@ def _reason(session: Session, demand: Demand, usable: Bools | None = None) -> Re
     return Refusal("room", "finds no room")
 
 
-def bookable(session: Session, placement: Placement) -> bool:
-    """Whether a whole placement is free now, on nodes in service."""
-    pool = session.world.pool
+def bookable(session: Session, job: Job, placement: Placement) -> bool:
+    """Whether a whole placement is free now, on nodes that the job may use."""
+    world, pool = session.world, session.world.pool
     nodes, bits = placement.nodes, placement.bits
-    if not pool.usable[nodes].all() or not np.array_equal(pool.free_bits[nodes] & bits, bits):
+    end = gap_end(world, job, session.now)
+    if not nodes_for(world, job, session.now, end, pool)[nodes].all():
+        return False
+    if not np.array_equal(pool.free_bits[nodes] & bits, bits):
         return placement.share_milli is not None and _fits_parts(session, placement)
     cpu = np.bincount(nodes, weights=placement.cpu_milli, minlength=len(pool))[nodes]
     memory = np.bincount(nodes, weights=placement.memory_bytes, minlength=len(pool))[nodes]
@@ -143,8 +147,6 @@ def bookable(session: Session, placement: Placement) -> bool:
 def _fits_parts(session: Session, placement: Placement) -> bool:
     """By trying, where parts of accelerators are among it."""
     pool = session.world.pool
-    if not pool.usable[placement.nodes].all():
-        return False
     try:
         pool.take(placement)
     except ValueError:

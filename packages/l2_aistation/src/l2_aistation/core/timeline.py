@@ -7,6 +7,7 @@ promised to somebody, and all the rest of the pool is open to it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -59,6 +60,14 @@ def gap_end(world: World, job: Job, now: float) -> float:
     if not job.preemptible:
         return limit
     return min(limit, world.run_times.end_by(job, CAUTIOUS, now))
+
+
+def lasts(world: World, job: Job) -> float:
+    """Seconds that a waiting job is planned to hold its place."""
+    total = world.run_times.expected(job, USUAL, job.ran_s)
+    if total is None:
+        return UNKNOWN_S if job.preemptible else NEVER
+    return max(total - job.ran_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +136,7 @@ class Timeline:
         """For each promise, the pool as it will be when all up to it have been kept."""
         futures: list[Pool] = []
         if not self.promises:
-            self.starts = np.zeros(0)
+            self.starts: list[float] = []
             return futures
         pool, given = self.world.pool.copy(), -NEVER
         kept: list[Promise] = []
@@ -144,7 +153,7 @@ class Timeline:
             else:
                 self.broken.append(promise)
         self.promises = kept
-        self.starts = np.array([item.at for item in kept], dtype=np.float64)
+        self.starts = [item.at for item in kept]
         return futures
 
     def _give(self, pool: Pool, after: float, until: float) -> None:
@@ -157,7 +166,7 @@ class Timeline:
 
     def kept_before(self, end: float) -> int:
         """How many promises a job has to leave room for that starts now and ends by `end`."""
-        return int(np.searchsorted(self.starts, end, side="left"))
+        return bisect_left(self.starts, end)
 
     def room(self, kept: int) -> Pool | None:
         """What is free now and stays free beside the first `kept` promises; None for the pool itself."""
@@ -173,7 +182,8 @@ class Timeline:
 
     def book(self, job: Job, placement: Placement, end: float) -> bool:
         """Takes note of a booking made now that ends by `end`; False where it breaks a promise."""
-        self.rooms.clear()
+        kept = self.kept_before(end)
+        self._shrink(placement, kept)
         planned = planned_end(self.world, job, self.now)
         if self.keep:
             self._plan(job, planned)
@@ -183,23 +193,33 @@ class Timeline:
         self.version = self.ledger.version
         self.ends = np.concatenate([self.ends, np.full(len(placement), planned)])
         try:
-            for future in self.futures[: self.kept_before(end)]:
+            for future in self.futures[:kept]:
                 future.take(placement)
         except ValueError:
             return False
         return True
 
+    def _shrink(self, placement: Placement, kept: int) -> None:
+        """Takes a booking out of the rooms; those that look further than the job stays are made anew."""
+        for number, room in list(self.rooms.items()):
+            try:
+                if number > kept:
+                    raise ValueError("the future beyond has that place free again")
+                room.take(placement)
+            except ValueError:
+                del self.rooms[number]
+
     # -- the earliest start ----------------------------------------------------------------------------
 
-    def at(self, moment: float) -> Pool:
-        """The room for a gang that starts at a moment and stays: promises made already are kept."""
+    def at(self, moment: float, lasts_s: float = NEVER) -> Pool:
+        """The room for a gang that starts at a moment and stays so long: promises are kept."""
         pool = self.world.pool.copy()
         self._give(pool, -NEVER, moment)
         for promise in self.promises:
             if promise.at <= moment < promise.until:
                 pool.take(promise.placement)
         for promise, future in zip(self.promises, self.futures, strict=True):
-            if promise.at > moment:
+            if moment < promise.at < moment + lasts_s:
                 pool.meet(future)
         return pool
 
@@ -212,19 +232,19 @@ class Timeline:
         return None
 
     def _segments(self, lasts_s: float) -> Iterable[tuple[float, float]]:
-        """Spans of start times during which the same windows apply."""
+        """Spans of start times during which the same windows and promises apply."""
         marks = {self.now}
-        for window in self.world.windows.values():
-            edges = window.start - lasts_s, window.start, window.until
-            marks.update(mark for mark in edges if self.now < mark < NEVER)
+        spans = [(window.start, window.until) for window in self.world.windows.values()]
+        spans += [(promise.at, promise.until) for promise in self.promises]
+        for start, until in spans:
+            marks.update(mark for mark in (start - lasts_s, start, until) if self.now < mark < NEVER)
         ordered = sorted(marks)
         return zip(ordered, [*ordered[1:], NEVER], strict=True)
 
     def _within(self, wish: Wish, begin: float, limit: float) -> Start | None:
         """The first fitting start of a span: what fits at one time of it fits at all later ones."""
         later = np.unique(self.ends[(self.ends > begin) & (self.ends < limit)]).tolist()
-        later += [item.until for item in self.promises if begin < item.until < limit]
-        times = [begin, *sorted(set(later))]
+        times = [begin, *later]
         best: Start | None = None
         low, high = 0, len(times) - 1
         probe = high  # the end of the span first: it tells whether to look for more
@@ -240,7 +260,7 @@ class Timeline:
         return best
 
     def _fits(self, wish: Wish, moment: float) -> Start | None:
-        pool = self.at(moment)
+        pool = self.at(moment, wish.lasts_s)
         usable = nodes_for(self.world, wish.job, moment, moment + wish.lasts_s, pool)
         demand, masks = wish.demand, wish.masks
         for mask in masks if masks is not None else (None,):

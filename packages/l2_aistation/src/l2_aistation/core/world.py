@@ -79,10 +79,14 @@ class World:
     """The same by the queue that they are in."""
     ruled: dict[str, Job] = field(init=False, default_factory=dict)
     """Those of them that keep apart from others."""
+    elastic: dict[str, Job] = field(init=False, default_factory=dict)
+    """Those of them that run at more than one size."""
     amounts: dict[str, Amount] = field(init=False, default_factory=dict)
     """What each of them holds."""
     bookings: int = field(init=False, default=0)
     """Counts the changes of the books."""
+    turn: object = field(init=False, default_factory=object)
+    """Another one for each session: what policies worked out holds while it and `bookings` stand."""
     ledger: Ledger = field(init=False, default_factory=Ledger)
     """What they hold, rank by rank, with the planned end of each."""
     touched: set[str] = field(init=False, default_factory=set)
@@ -275,6 +279,7 @@ class World:
 
     def advance(self, now: float) -> None:
         """Moves the memory of what queues held to now."""
+        self.turn = object()
         self.decay.advance(now, self.by_queue)
 
     def usage_share(self, name: str) -> float:
@@ -318,12 +323,15 @@ class World:
         self.by_leaf.setdefault(job.queue, {})[job.id] = job
         if job.demand.rules is not None and job.demand.rules.apart:
             self.ruled[job.id] = job
+        if job.demand.least < job.demand.count:
+            self.elastic[job.id] = job
 
     def _leave(self, job: Job) -> None:
         del self.holding[job.id]
         del self.by_leaf[job.queue][job.id]
         self.amounts.pop(job.id, None)
         self.ruled.pop(job.id, None)
+        self.elastic.pop(job.id, None)
 
     def rebuilt(self) -> World:
         """The same world made anew from its facts: the yardstick of the running one."""

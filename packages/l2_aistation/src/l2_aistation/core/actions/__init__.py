@@ -12,6 +12,7 @@ from .consolidate import consolidate
 from .fulfil import fulfil
 from .preempt import preempt
 from .reclaim import reclaim
+from .resize import grow, shrink
 
 __all__ = [
     "Action",
@@ -21,11 +22,13 @@ __all__ = [
     "consolidate",
     "default_actions",
     "fulfil",
+    "grow",
     "preempt",
     "reclaim",
+    "shrink",
 ]
 
 
 def default_actions() -> Sequence[Action]:
     """The shipped order."""
-    return (fulfil, allocate, backfill, consolidate, reclaim, preempt)
+    return (fulfil, allocate, backfill, shrink, consolidate, reclaim, preempt, grow)
