@@ -55,6 +55,7 @@ def serve(
     import uvicorn
 
     from l2_aistation.service import take_lock
+    from l2_aistation.service.engines import check_engine
     from l2_aistation.web import create_app
     from l2_aistation.web.process import tune
 
@@ -65,6 +66,7 @@ def serve(
     tokens = TokenStore(settings.tokens_file)
     tokens.admin_token()
     take_lock(settings).close()  # said here in one line; the service takes it for good
+    check_engine(settings)
     listening = listen(settings.host, settings.port)
     out.print(f"aistation on http://{settings.host}:{settings.port}, operator's token in {tokens.admin_file}")
     config = uvicorn.Config(

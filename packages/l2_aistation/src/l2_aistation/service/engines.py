@@ -45,6 +45,13 @@ def make_source(settings: Settings) -> ClusterSource:
     return ThisMachine()
 
 
+def check_engine(settings: Settings) -> None:
+    """Says what the engine of the settings lacks before anything is started."""
+    if settings.engine is not None:
+        make_engine(settings.engine, settings)
+        make_source(settings).cluster()
+
+
 def with_engine(facts: ClusterFacts, settings: Settings) -> ClusterFacts:
     """An imported pool with the engine that the settings name."""
     if settings.engine is None:

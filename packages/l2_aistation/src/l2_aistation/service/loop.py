@@ -105,6 +105,8 @@ class Service:
         names = {node.engine for node in self.platform.facts.nodes}
         if self.settings.broker_listen is not None or self.settings.broker_url is not None:
             names.add("agent")
+        if self.settings.engine is not None:
+            names.add(self.settings.engine)  # what is missing for it is told at the start
         self.engines.need(names, self.sink)
 
     def stop(self) -> None:
