@@ -221,7 +221,8 @@ def drawn(url: str, token: str) -> tuple[float, float] | None:
         page.wait_for_selector("#pool[data-ready=yes]", timeout=60_000)
         node = f"n{NODES - 1:04d}"
         for verb in ("cordon", "uncordon"):
-            httpx.post(f"{url}/api/v1/nodes/{node}/{verb}", headers={"Authorization": f"Bearer {token}"})
+            address = f"{url}/api/v1/nodes/{node}/{verb}"
+            httpx.post(address, headers={"Authorization": f"Bearer {token}"}, timeout=120)
             page.wait_for_timeout(2500)
         first = float(page.get_attribute("#pool", "data-draw-ms"))
         tick = page.get_attribute("#pool", "data-tick-ms")

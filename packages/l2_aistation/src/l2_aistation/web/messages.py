@@ -175,6 +175,7 @@ MESSAGES = {
         "加速卡时。闲置：已占用但并非所有进程在运行，或故障前最后一步之后的时间。"
     ),
     "What if": "假如",
+    "Session": "会话",
     "More nodes": "增加节点",
     "Tasks": "任务数",
     "Without jobs": "去掉作业",
