@@ -101,7 +101,11 @@ class RuntimeProcess:
             async with asyncio.timeout(timeout_s):
                 while not await self._answers():
                     if not self.running:
-                        raise Failed("the runtime ended before it was ready", why=self.last_lines())
+                        raise Failed(
+                            "the runtime ended before it was ready",
+                            why=self.last_lines() or f"code {self.process.returncode}, nothing in its log",
+                            do="the same again; -9 is the kernel's way when memory runs out",
+                        )
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             await self.stop(0)
