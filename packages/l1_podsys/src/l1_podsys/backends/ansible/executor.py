@@ -203,4 +203,8 @@ class Progress:
                 host, role, "fail", f"ansible ended with code {code} before it: {errors or 'no output'}"
             )
         if left and not self.started:
-            raise Failed("ansible did not start", why=errors or f"code {code}")
+            raise Failed(
+                "ansible ended before its first task",
+                why=errors or f"code {code}, no output",
+                do="podsys apply again: the run goes on",
+            )

@@ -168,7 +168,7 @@ def main(folder: str, forks: int) -> int:
         kill_all_below()
     output.write(json.dumps({"event": "end", "status": runner.status, "rc": runner.rc}) + "\n")
     output.flush()
-    return int(runner.rc or 0)
+    return int(runner.rc or (runner.status != "successful"))
 
 
 if __name__ == "__main__":
