@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -49,7 +50,7 @@ class InfraOs:
 
     def __init__(self, settings: Settings | None = None, *, actor: str | None = None, **parts: Any) -> None:
         self.settings = settings or Settings.load()
-        self.actor = actor or f"local:{getpass.getuser()}"
+        self.actor = actor or f"local:{_login()}"
         self.site: Site = open_site(self.settings, **parts)
 
     def __enter__(self) -> Self:
@@ -344,3 +345,11 @@ class InfraOs:
                 return
             self._serving.ensure()
             time.sleep(POLL_S)
+
+
+def _login() -> str:
+    """The user's name, or the number where it has none, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
