@@ -6,7 +6,7 @@ run(session)          # session.statement holds what to commit, session.refusals
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
@@ -84,6 +84,7 @@ class Session:
     """For each question, the policies that have an answer of their own."""
     limited: dict[str, bool] = field(default_factory=dict)
     _outranked: dict[Hashable, frozenset[str]] = field(default_factory=dict)
+    _barred: set[tuple[Demand, frozenset[str]]] = field(default_factory=set)
     _promises: dict[str, Promise] | None = None
 
     def __post_init__(self) -> None:
@@ -246,15 +247,36 @@ class Session:
 
     def close(self, lane: Lane, refusal: Refusal) -> None:
         """Refuses all lanes that ask for the same as one that found no room and differ in nothing else."""
-        world = self.world
-        known = world.misfits.get(lane.demand)
-        if self.only is not None or self.asked["bars"] or world.windows or known is None:
+        world, demand = self.world, lane.demand
+        if not lane.plain or self.only is not None or self.asked["bars"] or world.windows:
             return
-        if known[1] is not refusal or known[0] != world.pool.grown or not lane.plain:
+        if refusal.limit == "promise":
+            self._close_promised(lane, refusal)
             return
+        known = world.misfits.get(demand)
+        if known is not None and known[1] is refusal and known[0] == world.pool.grown:
+            self._close([other for other in world.waiting.alike[demand].values() if other.plain], refusal)
+
+    def _close_promised(self, lane: Lane, refusal: Refusal) -> None:
+        """Those that would stay as long, or longer, and may delay the same promises."""
+        ignored, least = self.outranked(lane.first), self.misfits.get(lane.demand)
+        if least is None or (lane.demand, ignored) in self._barred or self._limited(lane.first.queue):
+            return
+        self._barred.add((lane.demand, ignored))
+        timeline = self.timeline(ignored)
+        alike = [
+            other
+            for other in self.world.waiting.alike[lane.demand].values()
+            if other.plain
+            and self.outranked(other.first) == ignored
+            and timeline.kept_before(gap_end(self.world, other.first, self.now)) >= least
+        ]
+        self._close(alike, refusal)
+
+    def _close(self, lanes: Iterable[Lane], refusal: Refusal) -> None:
         turns = self.order()
-        for other in world.waiting.alike[lane.demand].values():
-            if other.plain and not self._limited(other.first.queue):
+        for other in lanes:
+            if not self._limited(other.entries[0][2].queue):
                 turns.close(other)
                 self.refuse(other, refusal)
 

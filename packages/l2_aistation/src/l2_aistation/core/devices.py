@@ -64,6 +64,8 @@ class Devices:
         self.milli_left = np.where(self.model >= 0, WHOLE, 0).astype(np.int64)
         self.bytes_left = self.memory.copy()
         self.shared = np.zeros(len(facts), dtype=np.uint64)
+        self.lent = False
+        """Whether a copy may use the same books."""
         self.plain = not any(layout.linked or layout.numa or layout.weak for layout in self.layouts)
         """Whether it makes no difference which accelerators of a node a task gets."""
 
@@ -80,6 +82,7 @@ class Devices:
 
     def take(self, nodes: Ints, places: Ints, milli: Ints, size: Ints) -> None:
         """Books parts; `ValueError`, and nothing booked, where one is more than what is left."""
+        self._own()
         where = nodes, places
         np.subtract.at(self.milli_left, where, milli)
         np.subtract.at(self.bytes_left, where, size)
@@ -91,6 +94,7 @@ class Devices:
 
     def give(self, nodes: Ints, places: Ints, milli: Ints, size: Ints) -> Bits:
         """Gives parts back; for each, its bit where the accelerator is wholly free again, else 0."""
+        self._own()
         where = nodes, places
         np.add.at(self.milli_left, where, milli)
         np.add.at(self.bytes_left, where, size)
@@ -105,21 +109,29 @@ class Devices:
         return freed
 
     def copy(self) -> Devices:
-        """The same devices with books of their own."""
+        """The same devices with books of their own, which are copied when one of the two changes them."""
+        self.lent = True
         made = copy(self)
-        made.milli_left, made.bytes_left = self.milli_left.copy(), self.bytes_left.copy()
         made.shared = self.shared.copy()
         return made
+
+    def _own(self) -> None:
+        if self.lent:
+            self.milli_left, self.bytes_left = self.milli_left.copy(), self.bytes_left.copy()
+            self.lent = False
 
     def meet(self, other: Devices, free: Bits, other_free: Bits) -> None:
         """Leaves of shared devices what both have; `free` are the wholly free ones of each.
 
         A device that is free here and shared there is shared, one that is held whole anywhere is held.
         """
-        shared = (self.shared | other.shared) & (free | self.shared) & (other_free | other.shared)
+        if self.milli_left is other.milli_left and self.bytes_left is other.bytes_left:
+            self.shared &= other_free | other.shared  # no part came or went since one was copied of the other
+            return
+        self._own()
+        self.shared = (self.shared | other.shared) & (free | self.shared) & (other_free | other.shared)
         np.minimum(self.milli_left, other.milli_left, out=self.milli_left)
         np.minimum(self.bytes_left, other.bytes_left, out=self.bytes_left)
-        self.shared = shared
 
     def same_books(self, other: Devices) -> bool:
         """Whether two agree on every part."""
