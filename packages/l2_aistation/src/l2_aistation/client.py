@@ -151,6 +151,10 @@ class Aistation:
         """What became of a job."""
         return JobRecord.parse(self._json("GET", f"/jobs/{_part(job)}/record"), where=f"record of {job}")
 
+    def log(self, job: str) -> list[dict[str, Any]]:
+        """What happened to a job, in order: submission, places, states, faults, decisions."""
+        return self._list(f"/jobs/{_part(job)}/log", {})
+
     def steps(self, job: str) -> list[dict[str, Any]]:
         """The steps that a job reported."""
         return self._list(f"/jobs/{_part(job)}/steps", {})

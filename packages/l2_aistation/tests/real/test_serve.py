@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ SOAK = os.environ.get("OGAI_SOAK") == "1"
 class Server:
     """A served platform that can be killed and started again on the same state."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **environment: str) -> None:
         self.home = home
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
@@ -37,6 +39,7 @@ class Server:
             "OGAI_L2_PORT": str(self.port),
             "OGAI_L2_HEARTBEAT_S": "0.3",
             "COLUMNS": "200",
+            **environment,
         }
         self.process: subprocess.Popen[str] | None = None
         self.log = home / "serve.log"
@@ -159,6 +162,22 @@ def test_a_second_service_on_the_same_state_is_refused(server: Server) -> None:
 
 
 def test_kill_9_in_the_middle_of_submissions_loses_and_doubles_nothing(server: Server) -> None:
+    kill_in_the_middle_of_submissions(server)
+
+
+def test_kill_9_in_the_middle_of_submissions_on_postgresql(database: Any, tmp_path: Path) -> None:
+    server = Server(tmp_path, OGAI_L2_DATABASE_URL=database.url)
+    server.start()
+    try:
+        kill_in_the_middle_of_submissions(server)
+        answer = json.loads(server.cli("replay", "--json"))
+        assert (answer["same"], answer["differences"]) == (True, [])
+    finally:
+        server.signal(signal.SIGTERM)
+
+
+def kill_in_the_middle_of_submissions(server: Server) -> None:
+    """Every job is there once, an array whole or not at all, and what ran before runs on."""
     count, kills = (200, 5) if SOAK else (40, 2)
     with server.client() as client:
         cores = client.pool()["nodes"][0]["cpu_cores"]
@@ -192,8 +211,9 @@ def test_kill_9_in_the_middle_of_submissions_loses_and_doubles_nothing(server: S
         assert names == sorted([blocker, *ids.values()])
         view = client.job(blocker)
         assert (view["state"], view["attempt"]) == ("running", 1)
-        for job in ids.values():
+        for job in [blocker, *ids.values()]:
             client.cancel(job)
+        client.wait(blocker, 30)
 
 
 def test_a_task_lives_through_the_platform_s_end(server: Server, tmp_path: Path) -> None:
@@ -212,3 +232,23 @@ def test_a_task_lives_through_the_platform_s_end(server: Server, tmp_path: Path)
     with server.client() as client:
         view = client.wait(job, 30)
         assert (view["state"], view["attempt"]) == ("completed", 1)
+
+
+def test_the_gap_between_two_jobs_is_short(server: Server) -> None:
+    """A place that becomes free is given at once, not at some next round (the whole machine, job by job)."""
+    with server.client() as client:
+        cores = client.pool()["nodes"][0]["cpu_cores"]
+        jobs = [client.submit(one_task("pass", f"n{number}", cores))["id"] for number in range(6)]
+        views = [client.wait(job, 60) for job in jobs]
+        events: dict[str, dict[str, float]] = {job: {} for job in jobs}
+        for job in jobs:
+            for entry in client.log(job):
+                if entry["kind"] in ("placed", "state"):
+                    events[job][entry["body"].get("to", "placed")] = parse(entry["at"])
+    assert {view["state"] for view in views} == {"completed"}
+    gaps = [events[later]["placed"] - events[job]["completed"] for job, later in itertools.pairwise(jobs)]
+    assert all(0 <= gap < 0.1 for gap in gaps), gaps
+
+
+def parse(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
