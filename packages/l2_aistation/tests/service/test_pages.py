@@ -31,6 +31,19 @@ def test_every_word_of_the_templates_has_its_chinese() -> None:
     assert words <= MESSAGES.keys() | SHELL_MESSAGES.keys()
 
 
+def test_no_chinese_without_use() -> None:
+    """Words stand in a template, a script or a module; reasons are checked by themselves below."""
+    package = Path(l2_aistation.web.__file__).parents[1]
+    used = "".join(
+        path.read_text("utf-8")
+        for pattern in ("web/templates/*.html", "web/static/*.js", "web/*.py", "service/*.py", "core/**/*.py")
+        for path in package.glob(pattern)
+        if path.name != "messages.py"
+    )
+    plain = [word for word in MESSAGES if "{" not in word]
+    assert [word for word in plain if f"'{word}'" not in used and f'"{word}"' not in used] == []
+
+
 def test_every_word_of_the_map_has_its_chinese() -> None:
     assert set(WORDS) <= MESSAGES.keys()
 
