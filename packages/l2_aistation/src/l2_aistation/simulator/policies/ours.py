@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from l2_aistation.core.bounds import next_wake
 from l2_aistation.core.policy import default_policies
 from l2_aistation.core.policy.attained import LeastAttained
+from l2_aistation.core.policy.order import Priority
 from l2_aistation.core.world import World
 
 from . import Remaining, Scheme
@@ -20,6 +22,10 @@ class Ours(Scheme):
         super().open(world, remaining)
         self.policies = default_policies()
 
+    def wake(self, now: float) -> float | None:
+        """When a promise is due or a window opens or closes."""
+        return next_wake(self.world, now)
+
 
 class OursAttained(Ours):
     """The same with the shipped policy of least attained service, which lets long runs make way."""
@@ -30,6 +36,7 @@ class OursAttained(Ours):
     def open(self, world: World, remaining: Remaining) -> None:
         """Attained service counts after priority."""
         super().open(world, remaining)
-        policies = list(self.policies)
-        place = next(number for number, policy in enumerate(policies) if policy.name == "priority") + 1
-        self.policies = (*policies[:place], LeastAttained(), *policies[place:])
+        names = [policy.name for policy in self.policies]
+        if LeastAttained.name not in names:
+            place = names.index(Priority.name) + 1
+            self.policies = (*self.policies[:place], LeastAttained(), *self.policies[place:])
