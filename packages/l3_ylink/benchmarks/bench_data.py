@@ -91,12 +91,13 @@ def corpus(folder: Path, target: Path) -> tuple[int, int]:
 
 
 def peer_python() -> Path:
-    """The interpreter of the peer's environment, which is made when it is not there."""
-    python = CACHE / "bin" / "python"
-    packages = [PEER, "py3langid>=0.4,<1", "spacy", "xxhash", "regex", "orjson"]
-    if not python.exists():
+    """The interpreter of the peer's environment, which is made when it is not there or incomplete."""
+    python, complete = CACHE / "bin" / "python", CACHE / "complete"
+    packages = [PEER, "py3langid>=0.4,<1", "spacy", "tokenizers", "xxhash<4", "regex", "orjson"]
+    if not complete.exists() or complete.read_text() != " ".join(packages):
         subprocess.run([sys.executable, "-m", "venv", CACHE], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True, stdout=sys.stderr)
+        complete.write_text(" ".join(packages))
     return python
 
 
@@ -105,9 +106,11 @@ def cpu_seconds(command: list[str | Path]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
-    subprocess.run(
-        list(map(str, command)), check=True, stdout=sys.stderr, stderr=subprocess.DEVNULL, env=environment
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env=environment, check=False
     )
+    if done.returncode:
+        raise SystemExit(f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
