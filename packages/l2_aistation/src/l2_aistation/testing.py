@@ -18,7 +18,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -161,6 +161,27 @@ class EngineConformance:
         engine.send(EndTasks(job, 1, lab.nodes[0]))
         sink.wait(TasksEnded)
         assert (lab.shared / f".aistation/{job}/1/rank-0.log").read_text() == "rank 0 True\n"
+
+    def test_a_gang_has_its_environment_and_peers_in_common(
+        self, engine: Engine, sink: Recorder, lab: EngineLab, job: str
+    ) -> None:
+        """A rank's own variables go over the gang's; the peers come as variable and as hostfile."""
+        code = (
+            "import os; print(os.environ['ONE'], os.environ['TWO'], os.environ['OGAI_PEERS']); "
+            "print(open(os.environ['OGAI_HOSTFILE']).read(), end='')"
+        )
+        command = replace(
+            start(job, lab.nodes[0], code, TWO="rank"),
+            environment={"ONE": "gang", "TWO": "gang"},
+            peers=(("10.0.0.1", 1), ("10.0.0.2", 8)),
+            world_size=1,
+        )
+        engine.send(command)
+        assert sink.wait(TaskExited)[0].tail == (
+            "gang rank 10.0.0.1:1,10.0.0.2:8",
+            "10.0.0.1 slots=1",
+            "10.0.0.2 slots=8",
+        )
 
     def test_heartbeats_name_living_attempts(
         self, engine: Engine, sink: Recorder, lab: EngineLab, job: str
