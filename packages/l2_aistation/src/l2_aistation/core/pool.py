@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -179,6 +178,9 @@ class Pool:
     def take(self, placement: Placement) -> None:
         """Books a gang whole; `ValueError`, and nothing booked, where an accelerator is held."""
         nodes, bits = placement.nodes, placement.bits
+        if len(nodes) == 1 and placement.share_milli is None:
+            self._take_one(placement)
+            return
         parts = placement.parts if placement.share_milli is not None else None
         if parts is not None and len(parts):
             bits = bits.copy()
@@ -194,6 +196,18 @@ class Pool:
         np.subtract.at(self.memory_free, nodes, placement.memory_bytes)
         np.add.at(self.tasks, nodes, 1)
         self._note(nodes)
+
+    def _take_one(self, placement: Placement) -> None:
+        node, word = int(placement.nodes[0]), placement.bits[0]
+        free = self.free_bits[node]
+        if free & word != word:
+            raise ValueError("an accelerator of the placement is held already")
+        self.free_bits[node] = free ^ word
+        self.cpu_free[node] -= placement.cpu_milli[0]
+        self.memory_free[node] -= placement.memory_bytes[0]
+        self.tasks[node] += 1
+        self.bookings += 1
+        self.changed[node] = self.bookings
 
     def _take_whole(self, nodes: Ints, bits: Bits) -> None:
         if not np.array_equal(self.free_bits[nodes] & bits, bits):
@@ -275,9 +289,10 @@ class Pool:
 
     def copy(self) -> Pool:
         """The same nodes with books and marks of their own; facts and topology are shared."""
-        made = copy(self)
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
         for name in (*BOOKS, *MARKS, "changed"):
-            setattr(made, name, getattr(self, name).copy())
+            made.__dict__[name] = self.__dict__[name].copy()
         made.devices = self.devices.copy()
         made.cached = dict(self.cached)
         return made

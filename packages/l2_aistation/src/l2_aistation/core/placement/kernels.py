@@ -7,6 +7,7 @@ been called, and for small pools always.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -51,11 +52,13 @@ def compiled(nodes: int) -> bool:
     return way == "numba" or (way == "auto" and nodes >= LEAST_NODES and bool(_state["warm"]))
 
 
+@lru_cache(maxsize=1)
 def fragment_loops() -> ModuleType:
     """The compiled arithmetic of fragments."""
     return import_module(".compiled", __package__)
 
 
+@lru_cache(maxsize=1)
 def loops() -> ModuleType:
     """The compiled choice of nodes for a gang."""
     return import_module(".compiled_gang", __package__)
