@@ -296,7 +296,7 @@ class Session:
             self.world.promises.update(self._promises)
 
 
-QUESTIONS = ("rank", "refuses", "bars", "reserves", "outranks", "where", "protects")
+QUESTIONS = ("rank", "refuses", "bars", "reserves", "outranks", "where", "protects", "rights")
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from l2_aistation.core.claims import Claim
 from l2_aistation.core.cycle import Session
 from l2_aistation.core.job import Job
-from l2_aistation.core.policy import Request, Right, says
+from l2_aistation.core.policy import Request, Right
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.seat import smallest
 from l2_aistation.core.victims import Plan, find
@@ -84,11 +84,10 @@ def may_ask(refusal: Refusal) -> bool:
 
 
 def _rights(session: Session, request: Request) -> Iterator[Right]:
-    for policy in session.policies:
-        if says(policy, "rights"):
-            right = policy.rights(session.world, request)
-            if right is not None:
-                yield right
+    for policy in session.asked["rights"]:
+        right = policy.rights(session.world, request)
+        if right is not None:
+            yield right
 
 
 def _plan(session: Session, request: Request) -> Plan | None:

@@ -151,6 +151,7 @@ def says(policy: Policy, question: str) -> bool:
 
 def default_policies() -> tuple[Policy, ...]:
     """The shipped order: queues by guarantee and share, priority, fair tenants, first come."""
+    from .attained import LeastAttained
     from .bounded import BoundedStart
     from .cached_data import CachedData
     from .cells import CellGuarantee
@@ -168,6 +169,7 @@ def default_policies() -> tuple[Policy, ...]:
     return (
         HierarchicalFairness(),
         Priority(),
+        LeastAttained(),
         TenantFairness(),
         FirstCome(),
         QueueQuota(),

@@ -40,7 +40,7 @@ class LeastAttained(Rule):
     def __init__(self, levels_s: Sequence[float] = LEVELS_S, stretch: float = STRETCH) -> None:
         self.levels_s = tuple(levels_s)
         self.stretch = stretch
-        self._stamp: tuple[int, int, float] = (0, 0, 0.0)
+        self._stamp: tuple[object, int] = (None, -1)
         self._known: dict[tuple[str, int, int], list[Job]] = {}
 
     def level(self, job: Job, now: float) -> int:
@@ -69,7 +69,7 @@ class LeastAttained(Rule):
 
     def _victims(self, world: World, job: Job, mine: int, now: float) -> list[Job]:
         """Who may be asked by a job of this kind, those first that lose the least; worked out once."""
-        stamp = id(world), world.bookings, now
+        stamp = world.turn, world.bookings
         if self._stamp != stamp:
             self._stamp = stamp
             self._known.clear()
