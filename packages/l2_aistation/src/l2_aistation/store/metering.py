@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from sqlalchemy import func, or_, select
 
@@ -48,30 +48,18 @@ def _rows(
     )
     if tenant is not None:
         query = query.where(J.tenant == tenant)
+    said = functools.lru_cache(maxsize=AT_ONCE)(json.loads)  # most attempts hold what others held
     with store.readers.connect() as connection:
         for row in connection.execution_options(yield_per=AT_ONCE).execute(query):
-            held = json.loads(row.held) if row.held is not None else _held(store, row, node)
-            if held:
-                yield _stretch(store, row, held)
-
-
-def _stretch(store: Store, row: Any, held: dict[str, float]) -> Stretch:
-    end = row.ended_at if row.ended_at is not None else row.job_ended_at
-    run_until = row.fault_at
-    if row.fault_at is not None and row.last_step is not None:
-        run_until = _last_report(store, row.job, row.number) or row.fault_at
-    return Stretch(
-        row.job,
-        row.number,
-        row.tenant,
-        row.queue,
-        row.owner,
-        held,
-        row.created_at,
-        end,
-        row.started_at,
-        run_until,
-    )
+            job, number, created, started, ended, fault, text, step, tenant_, queue, owner, job_ended = row
+            held = said(text) if text is not None else _held(store, job, number, node)
+            if not held:
+                continue
+            run_until = fault
+            if fault is not None and step is not None:
+                run_until = _last_report(store, job, number) or fault
+            end = ended if ended is not None else job_ended
+            yield Stretch(job, number, tenant_, queue, owner, held, created, end, started, run_until)
 
 
 def _last_report(store: Store, job: str, attempt: int) -> float | None:
@@ -81,8 +69,8 @@ def _last_report(store: Store, job: str, attempt: int) -> float | None:
         return connection.execute(query).scalar()
 
 
-def _held(store: Store, row: Any, node: Callable[[str], NodeFacts]) -> dict[str, float]:
-    query = select(A.slots).where(A.job == row.job, A.number == row.number)
+def _held(store: Store, job: str, number: int, node: Callable[[str], NodeFacts]) -> dict[str, float]:
+    query = select(A.slots).where(A.job == job, A.number == number)
     with store.readers.connect() as connection:
         slots = slots_of(connection.execute(query).scalar_one())
     try:
