@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -93,6 +94,7 @@ def _or_none(amounts: Ints | None, placement: Placement) -> Ints:
     return np.zeros(len(placement), dtype=np.int64) if amounts is None else amounts
 
 
+@lru_cache(maxsize=1 << 16)
 def bit_places(bits: int) -> tuple[int, ...]:
     """The places of the ones of a word, lowest first."""
     return tuple(place for place in range(bits.bit_length()) if bits >> place & 1)

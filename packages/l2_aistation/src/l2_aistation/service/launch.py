@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import lru_cache
 
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.events import AttendTasks, EndTasks, StartTasks, TaskLaunch, WarmTasks
@@ -129,10 +130,10 @@ def _task(platform: Platform, group: TaskGroup, slot: Slot, place: Place) -> Tas
     """A rank's own part: its command, its numbers, its devices."""
     launch = resolve(group, place)
     numbers = {
-        "RANK": place.rank,
-        "LOCAL_RANK": place.local_rank,
-        "LOCAL_WORLD_SIZE": place.local_world_size,
-        "GROUP_RANK": place.node_rank,
+        "RANK": str(place.rank),
+        "LOCAL_RANK": str(place.local_rank),
+        "LOCAL_WORLD_SIZE": str(place.local_world_size),
+        "GROUP_RANK": str(place.node_rank),
     }
     return TaskLaunch(
         rank=slot.rank,
@@ -142,13 +143,18 @@ def _task(platform: Platform, group: TaskGroup, slot: Slot, place: Place) -> Tas
         environment={
             **launch.environment,
             **group.environment,
-            **{name: str(number) for name, number in numbers.items()},
+            **numbers,
             **_devices(platform, slot),
         },
         accelerators=slot.accelerators,
         cpu_milli=round(group.resources.cpu_cores * 1000),
         memory_bytes=group.resources.memory_bytes,
     )
+
+
+@lru_cache(maxsize=1 << 14)
+def _visible(indexes: tuple[int, ...], places: tuple[int, ...]) -> str:
+    return ",".join(str(indexes[place]) for place in places)
 
 
 def _devices(platform: Platform, slot: Slot) -> dict[str, str]:
@@ -159,8 +165,8 @@ def _devices(platform: Platform, slot: Slot) -> dict[str, str]:
     """
     if not slot.accelerators:
         return {}
-    facts = platform.node(slot.node).accelerators
-    variables = {"CUDA_VISIBLE_DEVICES": ",".join(str(facts[place].index) for place in slot.accelerators)}
+    visible = _visible(platform.devices[slot.node], slot.accelerators)
+    variables = {"CUDA_VISIBLE_DEVICES": visible}
     if slot.accelerator_milli:
         variables["OGAI_ACCELERATOR_SHARE"] = f"{slot.accelerator_milli / 1000:g}"
         variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = f"{slot.accelerator_milli / 10:g}"

@@ -225,6 +225,7 @@ class Service:
             deliver(Answer(reply, error=_unavailable(error)) for _, reply in items)
             raise
         deliver(answers)
+        self._send()
         self.passes += 1
         if changed:
             self._wake()
@@ -251,11 +252,15 @@ class Service:
         batch, platform.batch = platform.batch, Batch()
         if batch:
             self.store.commit(batch)
+        return bool(batch)
+
+    def _send(self) -> None:
+        """Hands the pass's commands to the engines: what they carry out is durable by now."""
+        platform = self.platform
         commands, platform.outbox = platform.outbox, []
         self._open_engines()
         self._fence(commands)
         self.engines.send(platform, commands)
-        return bool(batch)
 
     def _fence(self, commands: Sequence[Any]) -> None:
         """Says in the shared folder which attempt counts, before any rank of a second one starts."""

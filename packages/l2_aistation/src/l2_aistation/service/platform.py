@@ -98,6 +98,8 @@ class Platform:
     ports: Counter[int] = field(default_factory=Counter)
     next_port: int = 0
     specs: dict[str, JobSpec] = field(default_factory=dict)
+    devices: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """For each node, the index of each of its accelerators on that machine."""
     started_at: float = 0.0
 
     def load(self) -> None:
@@ -121,6 +123,7 @@ class Platform:
         self.begin_journal()
 
     def _pool(self, facts: ClusterFacts) -> Pool:
+        self.devices = {node.id: tuple(item.index for item in node.accelerators) for node in facts.nodes}
         pool = Pool(facts.nodes, self.settings.accelerator_reserve_bytes, facts.weak_leaves)
         for node in facts.nodes:
             pool.set_up(node.id, value=node.id in self.seen)
