@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from l2_aistation.core.job import NEVER
 from l2_aistation.core.world import Job, World
 
 from . import Rank, Request, Right, Rule
@@ -27,6 +28,12 @@ MOST_LOST = 0.5
 MOST_OFFERED = 32
 """A single task needs few to choose from."""
 
+MOST_KNOWN = 100_000
+"""Levels of holders that are kept."""
+
+MARGIN_S = 0.001
+"""Before an edge a level is looked up anew, so that rounding decides nothing."""
+
 STRETCH = 8.0
 """A job that has waited so many times its run time is first again, so that nobody starves."""
 
@@ -42,6 +49,8 @@ class LeastAttained(Rule):
         self.stretch = stretch
         self._stamp: tuple[object, int] = (None, -1)
         self._known: dict[tuple[str, int, int], list[Job]] = {}
+        self._levels: dict[str, tuple[float, float, int, float]] = {}
+        """Of holders: since when they run, what they ran before, their level, until when that holds."""
 
     def level(self, job: Job, now: float) -> int:
         """The level of a job, 0 for one that has hardly run or has waited very long for its kind."""
@@ -67,6 +76,21 @@ class LeastAttained(Rule):
             victims = victims[:MOST_OFFERED]
         return Right(victims) if victims else None
 
+    def _running(self, job: Job, now: float) -> int:
+        """The level of a job that runs; looked up again only once it may have changed."""
+        begun = now if job.started_at is None else job.started_at
+        known = self._levels.get(job.id)
+        if known is not None and known[:2] == (begun, job.ran_s) and now < known[3]:
+            return known[2]
+        level = self.level(job, now)
+        waited = begun - job.ran_s - job.submitted_at
+        ends = [edge for edge in (*self.levels_s, waited / self.stretch) if edge > job.attained_s(now)]
+        until = begun + min(ends, default=NEVER) - job.ran_s - MARGIN_S
+        if len(self._levels) > MOST_KNOWN:
+            self._levels.clear()
+        self._levels[job.id] = begun, job.ran_s, level, until
+        return level
+
     def _victims(self, world: World, job: Job, mine: int, now: float) -> list[Job]:
         """Who may be asked by a job of this kind, those first that lose the least; worked out once."""
         stamp = world.turn, world.bookings
@@ -78,7 +102,7 @@ class LeastAttained(Rule):
             found = [
                 (other.lost_work_s(now), other.id, other)
                 for other in world.by_leaf.get(job.queue, {}).values()
-                if other.priority <= job.priority and self.level(other, now) > mine
+                if other.priority <= job.priority and self._running(other, now) > mine
             ]
             found = [item for item in found if item[0] <= MOST_LOST * item[2].attained_s(now)]
             self._known[key] = [other for _, _, other in sorted(found)]
