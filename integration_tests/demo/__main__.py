@@ -19,7 +19,6 @@ from integration_tests.demo.stage import ROOT, Demo
 
 LAYERS = ("l0_infra_os", "l1_podsys", "l2_aistation", "l3_ylink", "l4_mmodel")
 PROBLEMS = tuple(importlib.import_module(f"{layer}._kit.problems").Problem for layer in LAYERS)
-LOST = (openai.OpenAIError, httpx.HTTPError)
 
 
 def options() -> argparse.Namespace:
@@ -71,7 +70,7 @@ def main() -> None:
     try:
         with demo.stack, demo.guard:
             flow(demo)
-    except (*PROBLEMS, *LOST) as problem:
+    except (*PROBLEMS, openai.OpenAIError, httpx.HTTPError) as problem:
         console.print(f"[red]stopped:[/red] {problem}", markup=True)
         raise SystemExit(getattr(problem, "exit_code", 1)) from None
     except KeyboardInterrupt:
