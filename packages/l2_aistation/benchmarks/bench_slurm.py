@@ -1,12 +1,13 @@
-"""Eighteen gangs of 64 nodes x 8 accelerators, submitted to a full-size cluster: ours beside slurmctld.
+"""The same jobs submitted to the same full-size cluster: ours beside slurmctld, CPU time a job.
 
 Both hold 1,250 nodes x 8 accelerators on 40 leaves under 5 spines; both take the same jobs one after the
-other over their own interface and write them down.  Counted is the CPU time of the scheduler's process a
-job (its idle rate taken off), and for each job the leaves and spines that its nodes lie under.  Nothing is
-launched: Slurm's nodes are in State=CLOUD, our engine drops commands.
+other over their own interface and write them down: gangs of 64 nodes, whole nodes, eighths of a node (one
+accelerator with its cores).  Counted is the CPU time of the scheduler's process a job (its idle rate taken
+off), and for each gang the leaves and spines that its nodes lie under, and what a ring all-reduce of its
+ranks sends across leaves.  Nothing is launched: Slurm's nodes are in State=CLOUD, our engine drops commands.
 
 Slurm is Debian's, unpacked into a temporary folder (apt-get download, dpkg-deb); nothing is installed.
-Its jobs take whole nodes (its accelerators need device files that nodes which do not run cannot have).
+Its jobs take nodes or cores (its accelerators need device files that nodes which do not run cannot have).
 Without apt-get, or as an ordinary user, the row says so and is not counted.
 """
 
@@ -23,13 +24,26 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
-from bench_submit import cpu_s, wait_for
+from bench_submit import WARM_S, cpu_s, wait_for
 from l2_aistation._kit.tokens import TokenStore
 
-JOBS, NODES = 18, 64
+
+class Load(NamedTuple):
+    """Jobs of one kind: how many, what each takes."""
+
+    name: str
+    jobs: int
+    nodes: int
+    cores: int
+    accelerators: int
+
+
+GANGS = Load("gang of 64 nodes", 18, 64, 128, 8)
+LOADS = (GANGS, Load("whole node", 300, 1, 128, 8), Load("eighth of a node", 400, 1, 16, 1))
+
 PACKAGES = (
     "libhwloc15",
     "liblua5.1-0",
@@ -100,6 +114,7 @@ ResumeTimeout=65000
 SuspendTime=65000
 NodeName=n[0-1249] CPUs=128 State=CLOUD NodeAddr=127.0.0.1 Port=[20000-21249]
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE
+PartitionName=parts Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO
 """
         )
 
@@ -148,8 +163,15 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=
             process.terminate()
             process.wait(timeout=60)
 
+    def submit(self, load: Load) -> None:
+        partition = ["-p", "all"] if load.cores == 128 else ["-p", "parts", "-c", str(load.cores)]
+        self.run("sbatch", *partition, f"-N{load.nodes}", "-o", "/dev/null", "--wrap", "sleep 1000")
+
+    def placed(self) -> int:
+        return len(self.run("squeue", "-h", "-t", "CF,R", "-o", "%i").split())
+
     def places(self) -> list[list[int]]:
-        """The node numbers of each job."""
+        """The node numbers of each job, in the order of its ranks."""
         lists = self.run("squeue", "-h", "-t", "CF,R", "-o", "%N").split()
         return [
             [int(name[1:]) for name in self.run("scontrol", "show", "hostnames", one).split()]
@@ -163,7 +185,15 @@ def idle_rate(pid: int) -> float:
     return (cpu_s(pid) - before) / (time.perf_counter() - at)
 
 
-def measure_slurm(folder: Path) -> tuple[float, list[list[int]], str]:
+class Seen(NamedTuple):
+    """CPU a job in ms, jobs placed, and the nodes of each (gangs only)."""
+
+    cpu_ms: float
+    placed: int
+    places: list[list[int]]
+
+
+def measure_slurm(folder: Path, load: Load) -> tuple[Seen, str]:
     slurm = Slurm(folder)
     slurm.unpack()
     slurm.configure()
@@ -171,30 +201,29 @@ def measure_slurm(folder: Path) -> tuple[float, list[list[int]], str]:
         pid = slurm.start()
         time.sleep(5)
         idle, before, began = idle_rate(pid), cpu_s(pid), time.perf_counter()
-        for _ in range(JOBS):
-            slurm.run("sbatch", f"-N{NODES}", "-o", "/dev/null", "--wrap", "sleep 1000")
-        end = time.monotonic() + 60
-        while len(slurm.places()) < JOBS and time.monotonic() < end:
+        for _ in range(load.jobs):
+            slurm.submit(load)
+        end = time.monotonic() + 90
+        while slurm.placed() < load.jobs and time.monotonic() < end:
             time.sleep(2)
         used = cpu_s(pid) - before - idle * (time.perf_counter() - began)
-        places = slurm.places()
-        if not places:
+        placed = slurm.placed()
+        if not placed:
             raise RuntimeError("slurmctld placed nothing: its interface changed?")
-        return used / JOBS * 1e3, places, slurm.version
+        places = slurm.places() if load is GANGS else []
+        return Seen(used / placed * 1e3, placed, places), slurm.version
     finally:
         slurm.stop()
 
 
-def measure_ours(home: Path) -> tuple[float, list[list[int]]]:
+def measure_ours(home: Path, load: Load) -> Seen:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     token = TokenStore(home / "tokens.json").admin_token()
     script = Path(__file__).with_name("bench_submit.py")
     server = subprocess.Popen([sys.executable, script, "--serve", home, str(port)])
-    spec = {
-        "name": "gang",
-        "tasks": [{"count": NODES, "command": ["x"], "resources": {"cpu_cores": 128, "accelerators": 8}}],
-    }
+    needs = {"cpu_cores": load.cores, "accelerators": load.accelerators}
+    spec = {"name": "job", "tasks": [{"count": load.nodes, "command": ["x"], "resources": needs}]}
     try:
         url = f"http://127.0.0.1:{port}"
         wait_for(url)
@@ -202,62 +231,98 @@ def measure_ours(home: Path) -> tuple[float, list[list[int]]]:
         with httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=60) as http:
             while http.get("/pool").json()["up"] < 1250:
                 time.sleep(0.3)
-            time.sleep(1)
+            time.sleep(WARM_S)
             idle, before, began = idle_rate(server.pid), cpu_s(server.pid), time.perf_counter()
-            names = [http.post("/jobs", json=spec).json()["id"] for _ in range(JOBS)]
+            names = [http.post("/jobs", json=spec).json()["id"] for _ in range(load.jobs)]
             used = cpu_s(server.pid) - before - idle * (time.perf_counter() - began)
-            places = [
-                [
-                    int(place["node"][1:])
-                    for place in http.get(f"/jobs/{name}").json()["attempts"][0]["placement"]
-                ]
-                for name in names
-            ]
-        return used / JOBS * 1e3, places
+            views = [http.get(f"/jobs/{name}").json()["attempts"] for name in names]
+        places = [[int(place["node"][1:]) for place in view[0]["placement"]] for view in views if view]
+        return Seen(used / len(places) * 1e3, len(places), places)
     finally:
         server.kill()
         server.wait()
 
 
-def spread(places: Sequence[Sequence[int]]) -> tuple[float, float]:
-    """Mean leaves and spines a job."""
-    leaves = [len({number // 32 for number in nodes}) for nodes in places]
-    spines = [len({number // 256 for number in nodes}) for nodes in places]
-    return sum(leaves) / len(leaves), sum(spines) / len(spines)
+def leaves_and_spines(nodes: Sequence[int]) -> tuple[int, int]:
+    """How many leaves and spines a job lies under."""
+    return len({number // 32 for number in nodes}), len({number // 256 for number in nodes})
+
+
+def crossings(nodes: Sequence[int]) -> int:
+    """How many links of the ring through the ranks go from one leaf to another: a share of its bytes each."""
+    return sum(one // 32 != other // 32 for one, other in zip(nodes, [*nodes[1:], nodes[0]], strict=True))
+
+
+def compare_places(
+    ours: list[list[int]], theirs: list[list[int]], base: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Gang by gang, in the order of their spread: never more leaves or spines than Slurm."""
+    mine = sorted(leaves_and_spines(nodes) for nodes in ours)
+    slurm = sorted(leaves_and_spines(nodes) for nodes in theirs)
+    pairs = list(zip(mine, slurm, strict=False))
+    worse = sum(one[0] > other[0] or one[1] > other[1] for one, other in pairs)
+    rows = [
+        ("leaves a gang, mean", [one[0] for one in mine], [one[0] for one in slurm], "leaves"),
+        ("spines a gang, mean", [one[1] for one in mine], [one[1] for one in slurm], "spines"),
+        ("ring links across leaves, mean", list(map(crossings, ours)), list(map(crossings, theirs)), "links"),
+    ]
+    table = []
+    for name, one, other, unit in rows:
+        left, right = sum(one) / len(one), sum(other) / len(other)
+        table.append(
+            {
+                **base,
+                "name": name,
+                "ours": round(left, 3),
+                "ratio": round(left / right, 3) if right else None,
+                "unit": f"{unit} (peer {right:.2f})",
+                "bar": 1.0,
+                "ok": left <= right,
+            }
+        )
+    table.append(
+        {
+            **base,
+            "name": "gangs wider than Slurm's",
+            "ours": worse,
+            "unit": "gangs",
+            "bar": 0,
+            "ok": not worse,
+        }
+    )
+    return table
 
 
 def rows() -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as home:
-        ours, our_places = measure_ours(Path(home))
-    how = f"{JOBS} gangs of {NODES}x8 in 1,250x8, one after the other, durable; launching left out"
-    base = {"layer": "l2", "how": how}
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        why = "not run: needs apt-get and root"
-        return [
-            {**base, "name": "CPU a gang, submit to placed", "ours": round(ours, 2), "peer": why, "ok": None}
-        ]
-    with tempfile.TemporaryDirectory() as folder:
-        theirs, their_places, version = measure_slurm(Path(folder))
-    mine, slurm = spread(our_places), spread(their_places)
-    peer = {"peer": "slurmctld topology/tree", "peer_version": version}
-    table = [
-        ("CPU a gang, submit to placed", ours, theirs, "ms of CPU a job", 1 / 8),
-        ("leaves a gang, mean", mine[0], slurm[0], "leaves", 1.0),
-        ("spines a gang, mean", mine[1], slurm[1], "spines", 1.0),
-    ]
-    return [
-        {
-            **base,
-            **peer,
-            "name": name,
-            "ours": round(one, 3),
-            "ratio": round(one / other, 3),
-            "unit": f"{unit} (peer {other:.2f}, {len(their_places)} jobs placed)",
-            "bar": bar,
-            "ok": one / other <= bar,
-        }
-        for name, one, other, unit, bar in table
-    ]
+    table: list[dict[str, Any]] = []
+    for load in LOADS:
+        with tempfile.TemporaryDirectory() as home:
+            ours = measure_ours(Path(home), load)
+        how = f"{load.jobs} jobs in 1,250x8, one after the other, durable; launching left out"
+        base = {"layer": "l2", "how": how}
+        name = f"CPU a job, {load.name}, submit to placed"
+        if shutil.which("apt-get") is None or os.geteuid() != 0:
+            peer = {"peer": "not run: needs apt-get and root", "ok": None}
+            table.append({**base, "name": name, "ours": round(ours.cpu_ms, 3), **peer})
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            theirs, version = measure_slurm(Path(folder), load)
+        base |= {"peer": "slurmctld topology/tree", "peer_version": version}
+        ratio = ours.cpu_ms / theirs.cpu_ms
+        table.append(
+            {
+                **base,
+                "name": name,
+                "ours": round(ours.cpu_ms, 3),
+                "ratio": round(ratio, 3),
+                "unit": f"ms of CPU a job (peer {theirs.cpu_ms:.2f}, {theirs.placed} jobs placed)",
+                "bar": 1 / 8,
+                "ok": ratio <= 1 / 8,
+            }
+        )
+        if load is GANGS:
+            table += compare_places(ours.places, theirs.places, base)
+    return table
 
 
 if __name__ == "__main__":
