@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any, cast
 
 from .demand import Demand
 from .dependencies import refuses as waits_for
 from .job import Job
+from .placement import Fragmentation, typical_classes
 from .policy import Policy, Rule, default_policies
 from .pool import Bools, Placement
 from .promise import Promise
@@ -85,6 +87,7 @@ class Session:
     limited: dict[str, bool] = field(default_factory=dict)
     _outranked: dict[Hashable, frozenset[str]] = field(default_factory=dict)
     _barred: set[tuple[Demand, frozenset[str]]] = field(default_factory=set)
+    _score: Fragmentation | None = None
     _promises: dict[str, Promise] | None = None
 
     def __post_init__(self) -> None:
@@ -197,6 +200,17 @@ class Session:
             if found is not None:
                 chosen = list(found) if chosen is None else [mine & its for mine in chosen for its in found]
         return chosen
+
+    def score(self, demand: Demand) -> Fragmentation | None:
+        """For a task that shares an accelerator: what its place costs the kinds of jobs that are here."""
+        if demand.count != 1 or not demand.groups[0].part:
+            return None
+        if self._score is None:
+            world = self.world
+            holding = ((job.demand, 1) for job in world.holding.values())
+            waiting = ((lane.demand, len(lane.entries)) for lane in world.waiting.lanes.values())
+            self._score = Fragmentation(world.pool, typical_classes(chain(waiting, holding)))
+        return self._score
 
     # -- books -------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ def _anywhere(session: Session, job: Job, demand: Demand) -> Refusal | None:
     if known is not None and known[0] == world.pool.grown:
         return known[1]  # the pool has only shrunk since: no second try
     for mask in masks if masks is not None else (None,):
-        found = place(world.pool, demand, mask)
+        found = place(world.pool, demand, mask, score=session.score(demand))
         if found is not None:
             session.book(job, found)
             return None
@@ -89,7 +89,7 @@ def _in_gap(
     usable = None if plain else nodes_for(world, job, now, end, pool)
     for mask in masks if masks is not None else (None,):
         nodes = mask if usable is None else usable if mask is None else usable & mask
-        found = place(pool, demand, nodes)
+        found = place(pool, demand, nodes, score=session.score(demand) if room is None else None)
         if found is not None:
             session.book(job, found)
             session.stale |= bool(outranked)

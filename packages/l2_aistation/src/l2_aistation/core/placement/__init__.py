@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from l2_aistation.core.demand import LEVELS, Demand
 from l2_aistation.core.pool import Bools, Placement, Pool
 
-from .fragmentation import DemandClass, Fragmentation
+from .fragmentation import DemandClass, Fragmentation, typical_classes
 from .gang import place_group
 from .room import Room, capacity, domains
 from .traffic import ring_bytes, ring_bytes_of
@@ -28,6 +28,7 @@ __all__ = [
     "place",
     "ring_bytes",
     "ring_bytes_of",
+    "typical_classes",
 ]
 
 

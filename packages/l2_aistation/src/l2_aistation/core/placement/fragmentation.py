@@ -22,7 +22,8 @@ from .kernels import compiled, fragment_loops
 from .room import Room
 from .shares import part_placement
 
-MOST_CLASSES = 64
+MOST_CLASSES = 32
+"""Kinds of tasks that count as typical."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,13 @@ class DemandClass:
     weight: int
 
 
-def typical_classes(demands: Iterable[Demand]) -> tuple[DemandClass, ...]:
-    """The most frequent kinds of task among some demands, as classes weighed by their counts."""
+def typical_classes(demands: Iterable[tuple[Demand, int]]) -> tuple[DemandClass, ...]:
+    """The most frequent kinds of task among demands, each with how often it comes, as weighed classes."""
     seen: dict[tuple[int, int, int, int, tuple[str, ...]], int] = {}
-    for demand in demands:
+    for demand, times in demands:
         for group in demand.groups:
             key = (group.cpu_milli, group.memory_bytes, group.accelerators, group.share_milli, group.wanted)
-            seen[key] = seen.get(key, 0) + group.count
+            seen[key] = seen.get(key, 0) + group.count * times
     most = sorted(seen.items(), key=lambda item: (-item[1], item[0]))[:MOST_CLASSES]
     return tuple(DemandClass(*key, weight=weight) for key, weight in most)
 
