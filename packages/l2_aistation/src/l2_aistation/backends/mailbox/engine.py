@@ -22,6 +22,8 @@ from .part import Part
 
 _EVERY_S = 0.1
 _TELL_S = 60.0
+_FORGET_S = 60.0
+_MOST_AT_ONCE = 200
 _STRAY_S = 10.0
 """How long an order may outlive its attempt before the manager is asked to end it."""
 _log = logging.getLogger(__name__)
@@ -48,6 +50,7 @@ class MailboxEngine:
         self._beats: dict[Key, str] = {}
         self._strays: dict[Key, float] = {}
         self._told = -math.inf
+        self._turn = 0
 
     def open(self, sink: EventSink) -> None:
         """Begins to deliver, what happened meanwhile included."""
@@ -95,10 +98,13 @@ class MailboxEngine:
     # between the platform and the boxes
 
     def _carry(self, sink: EventSink) -> None:
-        seen = -math.inf
+        seen = forgot = -math.inf
         while not self._closing.is_set():
             self._obey()
             self._deliver(sink)
+            if time.monotonic() - forgot >= _FORGET_S:
+                forgot = time.monotonic()
+                self._forget()
             if time.monotonic() - seen >= self._heartbeat_s:
                 seen = time.monotonic()
                 sink(self._heartbeats())
@@ -113,17 +119,24 @@ class MailboxEngine:
                 command = self._commands.get_nowait()
 
     def _deliver(self, sink: EventSink) -> None:
-        for key, part in list(self._parts.items()):
+        """Looks into some boxes, others the next time: thousands at once would keep a shared folder busy."""
+        with self._lock:
+            parts = [part for part in self._parts.values() if not part.rests]
+        self._turn = (self._turn + _MOST_AT_ONCE) % max(len(parts), 1) if len(parts) > _MOST_AT_ONCE else 0
+        for part in (parts + parts)[self._turn : self._turn + min(_MOST_AT_ONCE, len(parts))]:
             with self._lock:
-                if part.rests:
-                    if part.forget():
-                        del self._parts[key]
-                    continue
                 events, offset = part.news()
             if events:
                 sink(events)
                 with self._lock:
                     part.acknowledge(offset)
+
+    def _forget(self) -> None:
+        """Removes the boxes of jobs that are long over."""
+        with self._lock:
+            for key, part in list(self._parts.items()):
+                if part.rests and part.forget():
+                    del self._parts[key]
 
     # between the boxes and the manager
 

@@ -21,7 +21,10 @@ _OBEYS_S = 3.0
 
 
 class Part:
-    """Everything here is read from the box; a killed platform makes it again."""
+    """Everything here is read from the box; a killed platform makes it again.
+
+    Commands are kept in memory too, and the box's events are read once a round: shared folders are slow.
+    """
 
     def __init__(self, box: Box) -> None:
         self.box = box
@@ -31,6 +34,8 @@ class Part:
         self._answered = 0
         self._known: list[Any] = []
         self._read = 0
+        self._starts: dict[int, StartTasks] = {n: box.get(n, "start") for n in box.attempts("start")}
+        self._ends: dict[int, EndTasks] = {n: box.get(n, "end") for n in box.attempts("end")}
         self._ordered: set[int] = set()
         self._ending: dict[int, float] = {}
 
@@ -39,24 +44,29 @@ class Part:
     def take(self, command: Command) -> None:
         """Writes a command down, or answers what is known already."""
         self.rests = False
+        self._look()
         if isinstance(command, StartTasks):
             self._start(command)
         elif isinstance(command, EndTasks):
             if not self._answer_ended(command.attempt):
                 self.box.put(command.attempt, "end", command)
+                self._ends.setdefault(command.attempt, command)
         elif hasattr(command, "ranks"):
             self._attend(command.attempt, command.ranks)
 
     def _start(self, command: StartTasks) -> None:
-        newest = max([*self.box.attempts("start"), *self.box.attempts("end")], default=0)
-        if newest > command.attempt or self.box.get(command.attempt, "end") is not None:
+        newest = max([*self._starts, *self._ends], default=0)
+        if newest > command.attempt or command.attempt in self._ends:
             return
-        if not self.box.put(command.attempt, "start", command):
+        if command.attempt in self._starts:
             self._repeat(command.attempt, [task.rank for task in command.tasks])
+        else:
+            self.box.put(command.attempt, "start", command)
+            self._starts[command.attempt] = command
 
     def _attend(self, attempt: int, ranks: Iterable[int]) -> None:
         self._repeat(attempt, ranks)
-        if not self._answer_ended(attempt) and self.box.get(attempt, "start") is None:
+        if not self._answer_ended(attempt) and attempt not in self._starts:
             why = "this node does not know the attempt"
             self._answers += [self._lost(attempt, rank, why) for rank in ranks]
 
@@ -70,18 +80,22 @@ class Part:
         wanted = set(ranks)
         self._answers += [
             event
-            for event in self._events()
+            for event in self._known
             if event.attempt == attempt and not isinstance(event, TasksEnded) and event.rank in wanted
         ]
 
-    def _events(self) -> list[Any]:
-        """Starts and ends of this box, as far as they are written."""
+    def _look(self) -> None:
+        """Takes in the starts and ends that were written since the last time."""
         news, self._read = self.box.events(self._read)
         self._known += [event for event in news if isinstance(event, TaskStarted | TaskExited | TasksEnded)]
-        return self._known
+
+    def _append(self, events: list[Event]) -> None:
+        """Tells what no warden can."""
+        self.box.append(events)
+        self._look()
 
     def _ended(self, attempt: int) -> bool:
-        return any(isinstance(event, TasksEnded) and event.attempt == attempt for event in self._events())
+        return any(isinstance(event, TasksEnded) and event.attempt == attempt for event in self._known)
 
     def _ended_now(self, attempt: int) -> TasksEnded:
         return TasksEnded(self.box.job, attempt, self.box.node, time.time())
@@ -109,29 +123,29 @@ class Part:
         the newest attempt's where it is wanted and its place is free."""
         unwanted: list[str] = []
         wanted = None
-        starts = self.box.attempts("start")
-        for attempt in self.box.attempts("end"):
-            if attempt not in starts and not self._ended(attempt):
-                self.box.append([self._ended_now(attempt)])
-        open_ones = [attempt for attempt in starts if not self._ended(attempt)]
+        self._look()
+        for attempt in self._ends:
+            if attempt not in self._starts and not self._ended(attempt):
+                self._append([self._ended_now(attempt)])
+        open_ones = [attempt for attempt in self._starts if not self._ended(attempt)]
         for attempt in open_ones:
             ticket = tickets.get(attempt)
             if ticket is not None:
                 self._ordered.add(attempt)
-            newest = attempt == starts[-1]
+            newest = attempt == max(self._starts)
             if ticket is not None and ticket.state != "over":
                 if not newest or self._overdue(attempt, ticket):
                     unwanted.append(ticket.id)
-            elif self.box.get(attempt, "end") is not None or not newest:
-                self.box.append([self._ended_now(attempt)])
+            elif attempt in self._ends or not newest:
+                self._append([self._ended_now(attempt)])
             else:
                 wanted = self._wanted(attempt, tickets, manager)
-        self.rests = not open_ones and not self._answers and self.box.events(self._offset)[1] == self._offset
+        self.rests = not open_ones and not self._answers and self._offset == self._read
         return unwanted, wanted
 
     def _overdue(self, attempt: int, ticket: Ticket) -> bool:
         """Whether the manager must end an order: it still waits, or its warden does not obey."""
-        end = self.box.get(attempt, "end")
+        end = self._ends.get(attempt)
         if end is None:
             return False
         since = self._ending.setdefault(attempt, time.monotonic())
@@ -139,9 +153,9 @@ class Part:
 
     def _wanted(self, attempt: int, tickets: Mapping[int, Ticket], manager: Manager) -> StartTasks | None:
         """Nothing of a wanted attempt is with the manager: it was never ordered, or was lost there."""
-        start: StartTasks = self.box.get(attempt, "start")
+        start = self._starts[attempt]
         ticket = tickets.get(attempt)
-        if attempt in self._ordered or any(event.attempt == attempt for event in self._events()):
+        if attempt in self._ordered or any(event.attempt == attempt for event in self._known):
             words = f"order {ticket.id} ended: {ticket.why}" if ticket else "the order is not known any more"
             self._tell_rest(start, f"{manager.name}: {words}")
         elif reason := manager.unfit(start):
@@ -161,10 +175,9 @@ class Part:
     def _tell_rest(self, start: StartTasks, why: str, code: int | None = None) -> None:
         """Ends the ranks of which no end is known; with a code as one that cannot start."""
         number = start.attempt
+        self._look()
         gone = {
-            event.rank
-            for event in self._events()
-            if isinstance(event, TaskExited) and event.attempt == number
+            event.rank for event in self._known if isinstance(event, TaskExited) and event.attempt == number
         }
         for task in start.tasks:
             if task.rank in gone:
@@ -174,7 +187,7 @@ class Part:
                 event = TaskExited(
                     event.job, number, event.node, event.rank, event.at, code=code, tail=event.tail
                 )
-            self.box.append([event])
+            self._append([event])
 
     def forget(self) -> bool:
         """Removes the box when nobody has asked for a while."""
