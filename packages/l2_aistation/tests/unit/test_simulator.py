@@ -28,7 +28,7 @@ from l2_aistation.simulator.policies.easy import Easy
 from l2_aistation.simulator.results import jain
 
 TRACES = Path(__file__).parent / "traces"
-SCHEMES = ("fifo", "easy", "sjf", "tiresias", "ours", "ours-attained")
+SCHEMES = ("fifo", "easy", "sjf", "tiresias", "ours")
 EXAMPLES = 300 if os.environ.get("OGAI_SOAK") else 40
 
 
@@ -228,3 +228,15 @@ def test_costs_are_checked() -> None:
 def test_a_third_party_is_told_what_there_is() -> None:
     with pytest.raises(BadInput, match="fifo, easy, sjf, tiresias, ours"):
         scheme("best")
+
+
+def test_a_quota_that_comes_while_jobs_run_takes_effect() -> None:
+    """Queue x is sure of one of two accelerators from 500 on: it need not wait for those of y to end."""
+    jobs = [TraceJob(f"y{number}", 0.0, 3000.0, 1, queue="y") for number in range(4)]
+    jobs += [TraceJob("x", 100.0, 60.0, 1, queue="x")]
+    plain = simulate(Trace("t", list(jobs)), cluster("1x2"), scheme("ours"))
+    assert float(plain.jct_s[-1]) == 2960  # the first end is at 3000
+    quotas = [QuotaChange(500.0, "x", 1)]
+    sure = simulate(Trace("t", list(jobs), quotas), cluster("1x2"), scheme("ours"))
+    assert float(sure.jct_s[-1]) == 460  # reclaimed at 500
+    assert (sure.evictions, sure.unfinished) == (1, 0)

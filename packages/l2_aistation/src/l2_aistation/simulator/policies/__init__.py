@@ -22,7 +22,6 @@ BUILT_IN = {
     "sjf": "sjf:ShortestFirst",
     "tiresias": "tiresias:Tiresias",
     "ours": "ours:Ours",
-    "ours-attained": "ours:OursAttained",
 }
 
 Remaining = Callable[[str], float]

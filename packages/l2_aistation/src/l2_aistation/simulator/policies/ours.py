@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from l2_aistation.core.bounds import next_wake
 from l2_aistation.core.policy import default_policies
-from l2_aistation.core.policy.attained import LeastAttained
-from l2_aistation.core.policy.order import Priority
 from l2_aistation.core.world import World
 
 from . import Remaining, Scheme
@@ -25,18 +23,3 @@ class Ours(Scheme):
     def wake(self, now: float) -> float | None:
         """When a promise is due or a window opens or closes."""
         return next_wake(self.world, now)
-
-
-class OursAttained(Ours):
-    """The same with the shipped policy of least attained service, which lets long runs make way."""
-
-    name = "ours-attained"
-    words = "the default policies and actions with least attained service, run times unknown"
-
-    def open(self, world: World, remaining: Remaining) -> None:
-        """Attained service counts after priority."""
-        super().open(world, remaining)
-        names = [policy.name for policy in self.policies]
-        if LeastAttained.name not in names:
-            place = names.index(Priority.name) + 1
-            self.policies = (*self.policies[:place], LeastAttained(), *self.policies[place:])
