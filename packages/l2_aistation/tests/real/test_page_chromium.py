@@ -291,6 +291,15 @@ def test_the_list_follows_by_itself(tab: Any, shown: Shown) -> None:
     until(lambda: first not in tab.locator("#job-list").inner_text(), tab)
 
 
+def test_what_if_answers_on_the_page(tab: Any, shown: Shown) -> None:
+    queued = shown.get("/api/v1/jobs?state=queued&limit=1")[0]["id"]
+    tab.goto(f"{shown.url}/jobs/{queued}")
+    tab.fill("input[name=nodes]", "400")
+    tab.locator("form[hx-post*='what-if'] button").click()
+    until(lambda: tab.locator("#what-if .badge").count() == 1, tab)
+    assert "starts" in tab.locator("#what-if").inner_text()
+
+
 def test_a_watching_browser_costs_the_service_little(tab: Any, shown: Shown) -> None:
     open_map(tab, shown)
     with suppress(AssertionError):

@@ -128,3 +128,12 @@ def test_metrics_of_queues_and_usage(site: Any, history: dict[str, Any]) -> None
     assert 'aistation_queue_accelerators{kind="used",queue="default"} 0.0' in text
     assert 'aistation_model_accelerators{kind="total",model="H100"} 8.0' in text
     assert 'queue="default",tenant="red"' in text
+
+
+def test_the_curves_begin_where_the_pool_began(site: Any, history: dict[str, Any]) -> None:
+    answer = site.client.get("/live/shares?span=7d", headers=site.operator).json()
+    assert 2 <= len(answer["at"]) <= 120
+    assert answer["at"][-1] - answer["at"][0] < 120
+    assert answer["capacity"] == [8.0] * len(answer["at"])
+    assert max(answer["held"]["default"]) > 0
+    assert len(answer["held"]["default"]) == len(answer["at"])

@@ -182,11 +182,17 @@ class Metering:
         )
 
     def shares(self, seconds: float, points: int) -> dict[str, Any]:
-        """Accelerators held by each queue over the last `seconds`: means of `points` bins."""
+        """Accelerators held by each queue over the last `seconds`: means of at most `points` bins.
+
+        From when the pool's size is known: before that there was no pool.
+        """
         now = self.platform.clock()
-        edges = [now - seconds * (points - number) / points for number in range(points + 1)]
-        found = self.stretches(edges[0], now, None)
-        log = stored.capacities(self.store, edges[0], now)
+        log = stored.capacities(self.store, now - seconds, now)
+        since = max(now - seconds, log[0].at if log else now - 1.0)
+        since = min(since, now - 1.0)
+        points = max(min(points, int(now - since)), 2)
+        edges = [since + (now - since) * number / points for number in range(points + 1)]
+        found = self.stretches(since, now, None)
         capacity = [metering.capacity_at(log, edge) for edge in edges[1:]]
         return {
             "at": [round(edge, 1) for edge in edges[1:]],

@@ -170,6 +170,7 @@ MESSAGES = {
     ),
     "What if": "假如",
     "Session": "会话",
+    "times are UTC": "时间为 UTC",
     "More nodes": "增加节点",
     "Tasks": "任务数",
     "Without jobs": "去掉作业",

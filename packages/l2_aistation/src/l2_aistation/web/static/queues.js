@@ -56,6 +56,7 @@ function draw() {
   const options = {
     width: box.clientWidth,
     height: narrow ? 220 : 280,
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"), // as everywhere on the pages
     scales: { y: { range: (plot_, low, high) => [0, Math.max(high * 1.05, 1)] } },
     axes: [{ ...axis, space: narrow ? 90 : 70, values: "{HH}:{mm}" }, { ...axis, size: 58, values: (plot_, ticks) => ticks.map((tick) => tick.toLocaleString(document.documentElement.lang)) }],
     series: [{ label: words.Time, value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, ...found.map((line) => ({ ...line.series, points: { show: false }, value: whole }))],
@@ -63,23 +64,17 @@ function draw() {
   };
   const seconds = data.at[data.at.length - 1] - data.at[0];
   if (seconds > 100000) options.axes[0].values = "{MM}-{DD} {HH}h";
+  if (seconds < 600) Object.assign(options.axes[0], { values: "{HH}:{mm}:{ss}", space: 90 });
   if (plot) plot.destroy();
   plot = new uPlot(options, [data.at, ...found.map((line) => line.values)], box);
   root.dataset.ready = "yes";
-}
-
-// From the first moment that anything is known of, not from long before the pool was there.
-function known(found) {
-  const first = Math.max(Math.min(found.capacity.findIndex((value) => value !== null), found.at.length - 3), 0);
-  const held = Object.fromEntries(Object.entries(found.held).map(([name, values]) => [name, values.slice(first)]));
-  return { at: found.at.slice(first), capacity: found.capacity.slice(first), held };
 }
 
 async function load() {
   const span = document.querySelector("input[name=span]:checked").value;
   const answer = await fetch(`${root.dataset.base}/live/shares?span=${span}`);
   if (!answer.ok) return;
-  data = known(await answer.json());
+  data = await answer.json();
   draw();
 }
 
