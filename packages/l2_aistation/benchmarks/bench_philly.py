@@ -1,8 +1,9 @@
 """Microsoft's Philly trace of 2017 (68,012 jobs) on 64 x 8 accelerators, in the shipped simulator.
 
 First the simulator is held against a table that another, simpler simulator gave for FIFO, EASY (only
-what ends before the reservation passes) and SJF; then the shipped scheduler as it is, which knows
-no run times, against those that know all of them.  One queue, as in the table; jobs save their work every half hour and pay a minute for each restart.
+what ends before the reservation passes) and SJF; then the shipped scheduler as it is, which knows no
+run times, against those that know all of them.  One queue, as in the table; jobs save their work every
+half hour and pay a minute for each restart.
 
     python benchmarks/bench_philly.py [--jobs N]
 """
