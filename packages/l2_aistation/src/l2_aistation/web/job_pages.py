@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -27,6 +26,7 @@ from l2_aistation.store import listing
 from .common import Caller, Platform
 from .live import live_of
 from .timeline import span_words, timeline
+from .words import sentence
 
 router = APIRouter(include_in_schema=False)
 BADGES = {
@@ -137,7 +137,8 @@ def _query(wanted: listing.Listing, **other: Any) -> str:
 def _row(request: Request, row: Mapping[str, Any], refusal: Refusal | None, now: float) -> dict[str, Any]:
     ends = row["ended_at"] or now
     began = row["started_at"]
-    note = refusal_words(request, refusal) if refusal is not None else row["why"] or row["cause"] or ""
+    words = refusal.words() if refusal is not None else row["why"] or row["cause"] or ""
+    note = sentence(translator(request), words)
     return {
         **views.job_view(row),
         "accelerators": row["accelerators"],
@@ -145,12 +146,6 @@ def _row(request: Request, row: Mapping[str, Any], refusal: Refusal | None, now:
         "waited": span_words((began or ends) - row["submitted_at"]),
         "ran": span_words(None if began is None else ends - began),
     }
-
-
-def refusal_words(request: Request, refusal: Refusal) -> str:
-    """Why a job does not start, in the reader's language."""
-    t = translator(request)
-    return replace(refusal, unit=t(refusal.unit)).words(t(refusal.template))
 
 
 @router.post("/jobs")
@@ -188,7 +183,7 @@ async def _job(request: Request, job: str, who: Caller, service: Platform) -> di
     why, allowed = await service.acall(
         lambda platform: (views.explain_job(platform, who, job), _may_act(platform, who, job))
     )
-    now = service.platform.clock()
+    t, now = translator(request), service.platform.clock()
     began, ends = row["started_at"], row["ended_at"] or now
     return {
         "job": detail,
@@ -197,12 +192,12 @@ async def _job(request: Request, job: str, who: Caller, service: Platform) -> di
         "ran": span_words(None if began is None else ends - began),
         "spec_text": json.dumps(detail["spec"], indent=2, ensure_ascii=False),
         "why": why,
-        "why_words": _translated(request, why),
+        "why_words": sentence(t, str(why["words"])),
         "promised": moment(row["promised_at"]),
         "verbs": VERBS.get(JobState(detail["state"]), ()) if allowed else (),
         "timeline": timeline(row, entries, attempts, faults, now),
         "span": span_words,
-        "entries": [_entry(entry) for entry in reversed(entries)],
+        "entries": [_entry(t, entry) for entry in reversed(entries)],
     }
 
 
@@ -211,26 +206,18 @@ def _may_act(platform: State, who: Principal, name: str) -> bool:
     return job is not None and may_act(platform, who, job)
 
 
-def _translated(request: Request, why: Mapping[str, Any]) -> str:
-    """The reason in the reader's language: its template is what is translated."""
-    if "template" not in why:
-        return str(why["words"])
-    t = translator(request)
-    numbers = {"needed": f"{why['needed']:g}", "free": f"{why['free']:g}"}
-    return t(why["template"]).format(**numbers, unit=t(why["unit"]), of=why["of"])
-
-
-def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(t: Callable[[str], str], entry: Mapping[str, Any]) -> dict[str, Any]:
     body = dict(entry["body"])
     if entry["kind"] == "state":
-        words = f"{body.get('from')} → {body.get('to')}"
+        words = f"{t(body.get('from', ''))} → {t(body.get('to', ''))}"
     elif entry["kind"] == "placed":
         words = _shortened(list(dict.fromkeys(slot[1] for slot in body["slots"])))
     else:
+        values = {name: value for name, value in body.items() if name != "why"}
         words = ", ".join(
-            f"{name}={_plain(value)}" for name, value in body.items() if value not in (None, "", [], {})
+            f"{name}={_plain(value)}" for name, value in values.items() if value not in (None, "", [], {})
         )
-    why = body.get("why", "") if entry["kind"] == "state" else ""
+    why = sentence(t, str(body.get("why") or ""))
     return {**entry, "at": moment(entry["at"]), "words": words, "why": why}
 
 

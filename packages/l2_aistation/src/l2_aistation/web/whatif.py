@@ -14,6 +14,7 @@ from l2_aistation.core.whatif import Change
 from l2_aistation.service.whatif import what_if
 
 from .common import Caller, Platform
+from .words import sentence
 
 router = APIRouter()
 Name = Annotated[str, Field(min_length=1, max_length=80)]
@@ -76,4 +77,5 @@ async def ask_on_page(
 
 
 def _said(request: Request, *, answer: dict[str, Any] | None = None, problem: str = "") -> HTMLResponse:
-    return render(request, "what_if.html", answer=answer, problem=problem)
+    words = "" if answer is None else sentence(translator(request), answer["words"])
+    return render(request, "what_if.html", answer=answer, words=words, problem=problem)
