@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import httpx
 from l2_aistation._kit.tokens import TokenStore
@@ -149,21 +149,20 @@ async def one_by_one(wire: Wire, prefix: str, jobs: int, clients: int) -> list[f
     return times
 
 
-async def beside_fsync(wire: Wire, jobs: int, folder: Path) -> tuple[list[float], list[float]]:
+async def beside_fsync(wire: Wire, jobs: int, file: IO[bytes]) -> tuple[list[float], list[float]]:
     """Submissions one at a time, each followed by a bare fsync of one page: both meet the same noise."""
     times: list[float] = []
     bare: list[float] = []
     stream = await wire.open()
-    with open(folder / "fsync", "wb") as file:
-        for number in range(jobs):
-            began = time.perf_counter()
-            await wire.post(stream, "/jobs", one(f"single-{number}"))
-            times.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            file.write(b"x" * 4096)
-            file.flush()
-            os.fsync(file.fileno())
-            bare.append(time.perf_counter() - began)
+    for number in range(jobs):
+        began = time.perf_counter()
+        await wire.post(stream, "/jobs", one(f"single-{number}"))
+        times.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        file.write(b"x" * 4096)
+        file.flush()
+        os.fsync(file.fileno())
+        bare.append(time.perf_counter() - began)
     return times, bare
 
 
@@ -217,7 +216,8 @@ def run(pid: int, port: int, token: str, home: Path) -> list[dict[str, Any]]:
         meter.begin()
         sixteen = asyncio.run(one_by_one(wire, "many", JOBS, CLIENTS))
         cpu, wall = meter.end()
-        singles, bare = asyncio.run(beside_fsync(wire, JOBS // 2, home))
+        with open(home / "fsync", "wb") as file:
+            singles, bare = asyncio.run(beside_fsync(wire, JOBS // 2, file))
         meter.begin()
         asyncio.run(in_bulk(wire, [one(f"bulk-{number}") for number in range(JOBS)], 250))
         bulk_cpu, bulk_wall = meter.end()

@@ -77,7 +77,8 @@ def check_upgrade_from_first(url: str) -> None:
         assert (queue.weight, queue.version) == (2.0, 5)
         row = store.live_jobs()[0]
         assert {name: row[name] for name in JOB} == JOB
-        assert (row["accelerators"], row["labels"], row["promised_at"]) == (32, "{}", None)
+        assert (row["accelerators"], row["cpu_milli"], row["labels"]) == (32, 4000, "{}")
+        assert (row["promised_at"], row["ran_s"]) == (None, 0)
         assert (row["array"], row["array_index"]) == (None, None)
     finally:
         store.close()

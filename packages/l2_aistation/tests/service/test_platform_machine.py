@@ -267,6 +267,7 @@ class PlatformMachine(RuleBasedStateMachine):
         """No accelerator twice, no gang half placed, incremental equals rebuild."""
         if not hasattr(self, "service"):
             return
+        assert self.service.cycles.failures == 0
         world = self.service.platform.world
         assert world.same_books(world.rebuilt())
         assert world.claims or (world.pool.cpu_free >= 0).all()  # a claim may wait for cores

@@ -20,9 +20,8 @@ def problem(answer: Any) -> tuple[int, str, str]:
     return answer.status_code, body.get("field", ""), body["title"]
 
 
-def bulk(site: Any, *specs: Any, who: dict[str, str] | None = None, **headers: str) -> Any:
-    sent = {**(who or site.operator), **headers}
-    return site.client.post("/api/v1/jobs:bulk", json={"jobs": list(specs)}, headers=sent)
+def bulk(site: Any, *specs: Any, who: dict[str, str] | None = None) -> Any:
+    return site.client.post("/api/v1/jobs:bulk", json={"jobs": list(specs)}, headers=who or site.operator)
 
 
 def test_an_array_is_one_submission_and_each_member_knows_its_number(site: Any, make_spec: Make) -> None:
@@ -93,9 +92,9 @@ def test_one_bad_spec_of_several_and_none_is_taken(
 
 def test_the_same_key_is_the_same_jobs(site: Any, make_spec: Make) -> None:
     key = {"Idempotency-Key": "once"}
-    specs = [make_spec(name="a"), {**make_spec(name="b"), "array": {"count": 3}}]
-    first = [row["id"] for row in bulk(site, *specs, **key).json()["jobs"]]
-    again = [row["id"] for row in bulk(site, *specs, **key).json()["jobs"]]
+    specs: list[dict[str, Any]] = [make_spec(name="a"), {**make_spec(name="b"), "array": {"count": 3}}]
+    first = [row["id"] for row in bulk(site, *specs, who={**site.operator, **key}).json()["jobs"]]
+    again = [row["id"] for row in bulk(site, *specs, who={**site.operator, **key}).json()["jobs"]]
     assert first == again
     assert len(site.client.get("/api/v1/jobs", headers=site.operator).json()) == 4
 

@@ -32,6 +32,7 @@ class Cycles:
         self.grown = -1
         self.barred = False
         self.cpu_s = 0.0
+        self.failures = 0
         self.wake_at: float | None = None
 
     @property
@@ -70,7 +71,15 @@ class Cycles:
         began = time.thread_time()
         recorder = platform.recorder
         told = recorder.begin()
-        session = run(Session(platform.world, platform.clock(), self.policies, only))
+        session = Session(platform.world, platform.clock(), self.policies, only)
+        try:
+            run(session)
+        except Exception:
+            # It has undone itself: a fault in a policy stops decisions, not the answers to people.
+            log.exception("a cycle failed")
+            self.failures += 1
+            platform.begin_journal()
+            return session
         decided = session.statement.commit()
         platform.batch.decided(session.now, recorder.end(told, session, decided))
         for entry in decided:

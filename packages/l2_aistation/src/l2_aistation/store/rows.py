@@ -52,6 +52,7 @@ def new_job_row(job: Job, submit_key: str | None) -> dict[str, Any]:
         "submit_key": submit_key,
         "submitted_at": job.submitted_at,
         "accelerators": job.demand.accelerators,
+        "cpu_milli": job.demand.cpu_milli,
         "labels": dump(job.labels),
         "array": job.array,
         "array_index": job.array_index,
@@ -61,7 +62,7 @@ def new_job_row(job: Job, submit_key: str | None) -> dict[str, Any]:
 
 def past_job(row: Mapping[str, Any]) -> Job:
     """A job that ended, as far as estimates learn from it."""
-    demand = Demand((TaskDemand("all", 1, 1, accelerators=row["accelerators"]),), 1)
+    demand = Demand((TaskDemand("all", 1, row["cpu_milli"], accelerators=row["accelerators"]),), 1)
     return Job(
         row["id"],
         row["tenant"],

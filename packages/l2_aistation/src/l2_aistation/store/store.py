@@ -157,6 +157,7 @@ class Store:
                 columns.ended_at,
                 columns.cause,
                 columns.accelerators,
+                columns.cpu_milli,
                 columns.ran_s,
             )
             .where(columns.ended_at.is_not(None), columns.started_at.is_not(None))

@@ -80,6 +80,7 @@ jobs = Table(
     Column("version", Integer, nullable=False),
     Column("promised_at", Float),
     Column("accelerators", Integer, nullable=False, server_default="0"),
+    Column("cpu_milli", BigInteger, nullable=False, server_default="0"),
     Column("labels", Text, nullable=False, server_default="{}"),
     Column("ran_s", Float, nullable=False, server_default="0"),
     Column("array", String(80)),

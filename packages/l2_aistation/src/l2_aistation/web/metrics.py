@@ -42,6 +42,9 @@ class PoolCollector(Collector):
         yield GaugeMetricFamily(
             "aistation_cycle_seconds", "CPU time of the last cycle", value=service.cycles.cpu_s
         )
+        yield CounterMetricFamily(
+            "aistation_cycle_failures", "Cycles that a policy's fault undid", value=service.cycles.failures
+        )
 
     def _pool(self, service: Service) -> Iterator[Metric]:
         pool = service.platform.world.pool

@@ -23,6 +23,7 @@ def upgrade() -> None:
     with op.batch_alter_table("l2_jobs") as table:
         table.add_column(sa.Column("promised_at", sa.Float(), nullable=True))
         table.add_column(sa.Column("accelerators", sa.Integer(), nullable=False, server_default="0"))
+        table.add_column(sa.Column("cpu_milli", sa.BigInteger(), nullable=False, server_default="0"))
         table.add_column(sa.Column("labels", sa.Text(), nullable=False, server_default="{}"))
         table.add_column(sa.Column("ran_s", sa.Float(), nullable=False, server_default="0"))
         table.add_column(sa.Column("array", sa.String(length=80), nullable=True))
@@ -31,7 +32,7 @@ def upgrade() -> None:
         table.create_index("l2_jobs_by_time", ["submitted_at"], unique=False)
         table.drop_index("l2_jobs_by_state")
         table.create_index("l2_jobs_by_state", ["state", "queue", "tenant"], unique=False)
-    _count_accelerators()
+    _measure_jobs()
     op.create_table(
         "l2_claims",
         sa.Column("job", sa.String(length=80), nullable=False),
@@ -90,24 +91,30 @@ def upgrade() -> None:
     )
 
 
-def _count_accelerators() -> None:
+def _measure_jobs() -> None:
     """Fills the size of the jobs that are there: estimates learn from them."""
     connection = op.get_bind()
-    jobs = sa.table("l2_jobs", sa.column("id"), sa.column("spec"), sa.column("accelerators"))
+    names = ("id", "spec", "accelerators", "cpu_milli")
+    jobs = sa.table("l2_jobs", *(sa.column(name) for name in names))
     rows = connection.execute(sa.select(jobs.c.id, jobs.c.spec)).all()
-    counted = [{"key": name, "size": _accelerators(spec)} for name, spec in rows]
-    if counted:
-        size: sa.BindParameter[int] = sa.bindparam("size")
+    sizes = [{"key": name, **_size(spec)} for name, spec in rows]
+    if sizes:
         key: sa.BindParameter[str] = sa.bindparam("key")
-        connection.execute(sa.update(jobs).where(jobs.c.id == key).values(accelerators=size), counted)
+        values: dict[str, sa.BindParameter[int]] = {
+            "accelerators": sa.bindparam("cards"),
+            "cpu_milli": sa.bindparam("cores"),
+        }
+        connection.execute(sa.update(jobs).where(jobs.c.id == key).values(**values), sizes)
 
 
-def _accelerators(spec: str) -> int:
-    groups = json.loads(spec).get("tasks", [])
-    return sum(
-        int(group.get("count", 1)) * int(group.get("resources", {}).get("accelerators", 0))
-        for group in groups
-    )
+def _size(spec: str) -> dict[str, int]:
+    """Accelerators and thousandths of cores of all tasks together."""
+    cards = cores = 0
+    for group in json.loads(spec).get("tasks", []):
+        needs, count = group.get("resources", {}), int(group.get("count", 1))
+        cards += count * int(needs.get("accelerators", 0))
+        cores += count * round(float(needs.get("cpu_cores", 1)) * 1000)
+    return {"cards": cards, "cores": cores}
 
 
 def downgrade() -> None:
@@ -122,7 +129,7 @@ def downgrade() -> None:
         table.create_index("l2_jobs_by_state", ["state"], unique=False)
         table.drop_index("l2_jobs_by_time")
         table.drop_index("l2_jobs_by_end")
-        for column in ("array_index", "array", "ran_s", "labels", "accelerators", "promised_at"):
+        for column in ("array_index", "array", "ran_s", "labels", "cpu_milli", "accelerators", "promised_at"):
             table.drop_column(column)
     with op.batch_alter_table("l2_queues") as table:
         table.drop_column("policy")
