@@ -177,10 +177,12 @@ def fill(service: Service, count: int, *, seed: int = 0) -> None:
     """Submits that many jobs of six users of three tenants to a tree of queues."""
     rng = random.Random(seed)
     queues = set_queues(service)
+    total = service.platform.world.totals.accelerators
+    sizes = [size for size in SIZES if size == 1 or size * 4 <= total]
     specs: dict[tuple[int, str, str], CheckedSpec] = {}
 
     def submit_one(platform: Platform) -> None:
-        size, queue_name, name = rng.choice(SIZES), rng.choice(queues), rng.choice(NAMES)
+        size, queue_name, name = rng.choice(sizes), rng.choice(queues), rng.choice(NAMES)
         shape = (size, queue_name, name)
         if shape not in specs:
             specs[shape] = check_spec(spec_of(size, queue_name, name, rng.choice((3600, 7200, 86_400))))
