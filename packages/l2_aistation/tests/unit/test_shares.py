@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from l2_aistation._kit.problems import BadInput
 from l2_aistation.core.demand import Demand, TaskDemand, demand_of
+from l2_aistation.core.explain import impossible
 from l2_aistation.core.placement import place
 from l2_aistation.core.pool import AcceleratorFacts, NodeFacts, Placement, Pool
+from l2_aistation.core.world import World
 from l2_aistation.documents import JobSpec
 
 MIB = 1 << 20
@@ -238,3 +240,20 @@ def test_equal_specs_are_one_demand() -> None:
     assert first is second
     assert first.groups[0].share_milli == 250
     assert demand_of(spec(accelerator_share=1)).groups[0].part is False
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (
+            part(size=50_000 * MIB),
+            "a task needs 52428800000 bytes of accelerator memory, the largest accelerator has 48305799168",
+        ),
+        (part(3, milli=700), "needs 2.1 accelerators, the pool has 2"),
+        (part(4, milli=400), None),
+        (part(5, milli=400), "in one piece there is room for 4 of 5 tasks"),
+    ],
+)
+def test_why_a_part_has_no_place(wanted: Demand, words: str | None) -> None:
+    refusal = impossible(World(pool_of(1, 2)), wanted)
+    assert (None if refusal is None else refusal.words()) == words

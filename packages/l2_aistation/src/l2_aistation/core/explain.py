@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .demand import Demand, TaskDemand
-from .placement import Room, capacity, domains, place
-from .pool import Bools, Ints, Pool
+from .placement import Room, allowed, capacity, domains, place
+from .pool import WHOLE, Bools, Ints, Pool
 from .refusal import Refusal
 from .world import Job, World, amount_of
 
@@ -92,14 +92,16 @@ def _single(pool: Pool, room: Room, group: TaskDemand) -> Refusal | None:
     """Where not even one task fits any node."""
     if int(capacity(pool, room, group).max(initial=0)) > 0:
         return None
-    if group.accelerators:
-        bits = room.bits if group.model is None else room.bits & pool.bits_of(group.model)
-        most = int(np.bitwise_count(bits[room.usable]).max(initial=0))
+    if group.part:
+        largest = int(np.where(_will_do(pool, room, group), pool.devices.memory, 0).max(initial=0))
+        if group.share_bytes > largest:
+            template = "a task needs {needed} {unit}, the largest accelerator has {free}"
+            return _never(template, group.share_bytes, largest, _unit(group))
+    elif group.accelerators:
+        most = int(np.bitwise_count(allowed(pool, room, group)[room.usable]).max(initial=0))
         if most < group.accelerators:
-            unit = f"{group.model} accelerators" if group.model else "accelerators"
-            return _never(
-                "a task needs {needed} {unit}, the largest node has {free}", group.accelerators, most, unit
-            )
+            template = "a task needs {needed} {unit}, the largest node has {free}"
+            return _never(template, group.accelerators, most, _unit(group))
     cores = int(room.cpu[room.usable].max(initial=0)) / 1000
     if cores < group.cpu_milli / 1000:
         return _never(
@@ -132,21 +134,41 @@ def _short(
         template = "needs {needed} {unit}, " + has + " {free}"
         return Refusal("nodes", template, count, nodes, "nodes", forever=forever)
     amounts = (
-        ("accelerators", group.accelerators, _free_accelerators(pool, room, group)),
+        ("accelerators", *_accelerators(pool, room, group)),
         ("cpu cores", group.cpu_milli / 1000, int(np.maximum(room.cpu[room.usable], 0).sum()) / 1000),
         ("bytes of memory", group.memory_bytes, int(np.maximum(room.memory[room.usable], 0).sum())),
     )
     for unit, each, free in amounts:
         if each * count > free:
-            name = f"{group.model} {unit}" if unit == "accelerators" and group.model else unit
+            name = _unit(group) if unit == "accelerators" else unit
             template = "needs {needed} {unit}, " + has + " {free}"
             return Refusal(unit, template, each * count, free, name, forever=forever)
     return None
 
 
-def _free_accelerators(pool: Pool, room: Room, group: TaskDemand) -> int:
-    bits = room.bits if group.model is None else room.bits & pool.bits_of(group.model)
-    return int(np.bitwise_count(bits[room.usable]).sum())
+def _unit(group: TaskDemand) -> str:
+    """What a group counts its accelerators in."""
+    if group.share_bytes:
+        return "bytes of accelerator memory"
+    return " ".join([*([" or ".join(group.wanted)] if group.wanted else []), "accelerators"])
+
+
+def _accelerators(pool: Pool, room: Room, group: TaskDemand) -> tuple[float, float]:
+    """What each task needs, and what is free on the nodes that may be used."""
+    if not group.part:
+        return group.accelerators, int(np.bitwise_count(allowed(pool, room, group)[room.usable]).sum())
+    books, mask = room.shared(pool), _will_do(pool, room, group)
+    if group.share_bytes:
+        return group.share_bytes, int(np.where(mask, books.size, 0).sum())
+    return group.share_milli / WHOLE, int(np.where(mask, books.milli, 0).sum()) / WHOLE
+
+
+def _will_do(pool: Pool, room: Room, group: TaskDemand) -> Bools:
+    """Node × place: accelerators of the right models that are free or shared, on nodes that may be used."""
+    bits = (room.bits | room.shared(pool).shared) & pool.bits_of_any(group.wanted)
+    places = np.arange(pool.devices.memory.shape[1], dtype=np.uint64)
+    mask: Bools = (bits[:, None] >> places & np.uint64(1)).astype(np.bool_) & room.usable[:, None]
+    return mask
 
 
 def _fragmented(pool: Pool, room: Room, demand: Demand, *, forever: bool = False) -> Refusal:

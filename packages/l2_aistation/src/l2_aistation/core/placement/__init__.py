@@ -14,7 +14,7 @@ from l2_aistation.core.pool import Bools, Placement, Pool
 
 from .fragmentation import DemandClass, Fragmentation, typical_classes
 from .gang import place_group
-from .room import Room, capacity, domains
+from .room import Room, allowed, capacity, domains
 from .traffic import ring_bytes, ring_bytes_of
 from .unlike import place_unlike
 
@@ -23,6 +23,7 @@ __all__ = [
     "DemandClass",
     "Fragmentation",
     "Room",
+    "allowed",
     "capacity",
     "domains",
     "place",
