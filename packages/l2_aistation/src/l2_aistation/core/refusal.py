@@ -29,4 +29,4 @@ class Refusal:
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else f"{value:g}"
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"

@@ -84,6 +84,7 @@ MESSAGES = {
     "accelerators": "加速卡",
     "cpu cores": "CPU 核",
     "bytes of memory": "字节内存",
+    "bytes of accelerator memory": "字节加速卡显存",
     "nodes": "节点",
     "tasks": "任务",
     "Log of rank 0": "0 号进程日志",
@@ -192,6 +193,9 @@ MESSAGES = {
     ),
     "under one {of} there is room for {free} of {needed} {unit}": (
         "同一 {of} 下只容得下 {needed} 个{unit}中的 {free} 个"
+    ),
+    "a task needs {needed} {unit}, the largest accelerator has {free}": (
+        "单个任务需要 {needed} {unit}，最大的加速卡只有 {free}"
     ),
     "a task needs {needed} {unit}, the largest node has {free}": (
         "每个任务需要 {needed} {unit}，最大的节点只有 {free}"
