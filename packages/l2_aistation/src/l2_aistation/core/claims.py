@@ -25,62 +25,81 @@ class Claim:
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """What a claim has withdrawn from the pool so far."""
+    """What a claim has withdrawn from the pool so far: its cores and memory, accelerators, parts of them."""
 
     placement: Placement
     missing: Bits = field(init=False)
     """Of each rank, the accelerators that are still somebody's."""
-    pieces: list[Placement] = field(default_factory=list)
+    amounts: Placement | None = None
+    whole: Placement | None = None
+    parts: dict[int, Placement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.missing = self.placement.bits.copy()
+
+    def copy(self) -> Hold:
+        """The same, on its own: for a copy of the pool."""
+        made = Hold(self.placement)
+        made.missing = self.missing.copy()
+        made.amounts, made.whole, made.parts = self.amounts, self.whole, dict(self.parts)
+        return made
 
     @property
     def complete(self) -> bool:
         """Whether every accelerator is withdrawn."""
         return not self.missing.any()
 
+    @property
+    def pieces(self) -> list[Placement]:
+        """All that is withdrawn."""
+        return [item for item in (self.amounts, self.whole, *self.parts.values()) if item is not None]
+
     def begin(self, pool: Pool) -> None:
         """Withdraws cores and memory (which may leave less than nothing) and what is free."""
-        whole = self.placement
-        none = np.zeros_like(whole.bits)
-        self._piece(pool, Placement(whole.nodes, none, whole.groups, whole.cpu_milli, whole.memory_bytes))
+        place = self.placement
+        none = np.zeros_like(place.bits)
+        self.amounts = Placement(place.nodes, none, place.groups, place.cpu_milli, place.memory_bytes)
+        pool.take(self.amounts)
         self.advance(pool)
 
     def advance(self, pool: Pool) -> None:
         """Withdraws what has become free since."""
-        whole = self.placement
-        parts = whole.parts
-        bits = self.missing & pool.free_bits[whole.nodes]
+        place = self.placement
+        parts = place.parts
+        bits = self.missing & pool.free_bits[place.nodes]
         bits[parts] = 0
-        ranks = np.flatnonzero(bits)
-        if len(ranks):
-            nothing = np.zeros(len(ranks), dtype=np.int64)
-            self._piece(
-                pool, Placement(whole.nodes[ranks], bits[ranks], whole.groups[ranks], nothing, nothing)
-            )
-            self.missing[ranks] &= ~bits[ranks]
-        for rank in parts[self.missing[parts] != 0]:
-            self._part(pool, int(rank))
+        if bits.any():
+            self._withdraw(pool, bits)
+        for rank in parts[self.missing[parts] != 0].tolist():
+            piece = part_of_rank(place, rank)
+            try:
+                pool.take(piece)
+            except ValueError:
+                continue  # there is no room for all of it yet
+            self.parts[rank] = piece
+            self.missing[rank] = 0
 
-    def _part(self, pool: Pool, rank: int) -> None:
-        """Withdraws a part of an accelerator if there is room for all of it."""
-        piece = part_of_rank(self.placement, rank)
-        try:
-            self._piece(pool, piece)
-        except ValueError:
-            return  # there is no room for it yet
-        self.missing[rank] = 0
-
-    def _piece(self, pool: Pool, piece: Placement) -> None:
-        pool.take(piece)
-        self.pieces.append(piece)
+    def _withdraw(self, pool: Pool, bits: Bits) -> None:
+        """One piece holds all whole accelerators, however they came."""
+        if self.whole is not None:
+            with_grown = pool.grown
+            pool.give(self.whole)
+            pool.grown = with_grown  # nobody else could have it
+        self.missing &= ~bits
+        place = self.placement
+        held = place.bits & ~self.missing
+        held[place.parts] = 0
+        ranks = np.flatnonzero(held)
+        nothing = np.zeros(len(ranks), dtype=np.int64)
+        self.whole = Placement(place.nodes[ranks], held[ranks], place.groups[ranks], nothing, nothing)
+        pool.take(self.whole)
 
     def end(self, pool: Pool) -> None:
         """Gives everything back to the pool."""
         for piece in self.pieces:
             pool.give(piece)
-        self.pieces.clear()
+        self.amounts, self.whole = None, None
+        self.parts.clear()
         self.missing = self.placement.bits.copy()
 
 

@@ -14,14 +14,13 @@ from .statement import Booking, ClaimEnded, ClaimMade, Entry, Eviction
 
 
 def digest(session: Session, entries: Sequence[Entry]) -> str:
-    """SHA-256 of all that a cycle decided."""
+    """SHA-256 of all that a cycle decided: starts, evictions, claims, promises; not of what it told whom."""
     pool = session.world.pool
     promises = [
         [name, None if item is None else promise_record(pool, item)]
         for name, item in sorted(session.promised.items())
     ]
-    told = [[job.id, refusal.limit, refusal.words()] for job, refusal in session.told]
-    text = json.dumps([[_words(pool, entry) for entry in entries], promises, told], separators=(",", ":"))
+    text = json.dumps([[_words(pool, entry) for entry in entries], promises], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -95,6 +95,22 @@ class Tree(dict[str, Queue]):
         super().__delitem__(name)
         self._changed()
 
+    def update(self, others: Any = (), /, **more: Queue) -> None:
+        """Puts others in."""
+        super().update(others, **more)
+        self._changed()
+
+    def clear(self) -> None:
+        """Takes all out."""
+        super().clear()
+        self._changed()
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Takes one out."""
+        found = super().pop(name, *default)
+        self._changed()
+        return found
+
     def _changed(self) -> None:
         self.lines.clear()
         self.leasts.clear()

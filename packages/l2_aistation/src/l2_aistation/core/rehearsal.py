@@ -5,7 +5,7 @@ For scenario tables, state machines and questions of what would happen.  Time is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from .cycle import Action, Session, run
@@ -89,10 +89,16 @@ class Rehearsal:
         version = 1 if before is None else before.version + 1
         self.world.put_queue(replace(queue, version=version))
 
-    def cycle(self, only: frozenset[str] | None = None) -> Outcome:
-        """Runs a cycle and lets it happen."""
+    def cycle(
+        self,
+        only: frozenset[str] | None = None,
+        ended: Callable[[Session, Sequence[Entry]], None] | None = None,
+    ) -> Outcome:
+        """Runs a cycle and lets it happen; `ended` is told before it does."""
         session = run(Session(self.world, self.now, self.policies, only), self.actions)
         entries = session.statement.commit()
+        if ended is not None:
+            ended(session, entries)
         for entry in entries:
             self._apply(entry)
         return Outcome(

@@ -11,7 +11,6 @@ import numpy as np
 from l2_aistation._kit.problems import BadInput, NotFound
 
 from .bounds import make
-from .claims import Hold
 from .cycle import Session, run
 from .demand import Demand
 from .explain import impossible
@@ -145,11 +144,7 @@ def branch(world: World, nodes: int = 0) -> World:
 def _claims(world: World, other: World) -> None:
     """Claims as they stand: what they have withdrawn is in the copied books already."""
     for name, claim in world.claims.items():
-        before = world.holds[name]
-        hold = Hold(claim.placement)
-        hold.missing = before.missing.copy()
-        hold.pieces = list(before.pieces)
-        other.claims[name], other.holds[name] = claim, hold
+        other.claims[name], other.holds[name] = claim, world.holds[name].copy()
         other.waiting.refresh(other.jobs[name], gone=True)
         other.count(other.jobs[name], claim.placement, 1)
 

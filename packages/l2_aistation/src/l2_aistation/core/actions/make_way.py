@@ -121,6 +121,8 @@ def carry_out(session: Session, request: Request, plan: Plan) -> None:
     names = tuple(item.job.id for item in plan.victims)
     for item in plan.victims:
         statement.evict(item.job, job, request.action, now)
+    if job.id in session.world.promises:
+        session.promise(job, None)  # a claim is better
     statement.claim(job, Claim(plan.placement, names, now, request.action))
     for item in plan.victims:
         if item.job.id in plan.moves:

@@ -23,16 +23,15 @@ class CellGuarantee(Rule):
 
     def __init__(self) -> None:
         self._binding: Binding | None = None
-        self._stamp: tuple[int, float | None, int] = (0, None, -1)
+        self._turn: object = None
 
     def binding(self, world: World) -> Binding | None:
         """The cells of this moment; None where no queue has any."""
         if not world.tree.celled:
             return None
-        stamp = id(world), world.decay.at, world.pool.grown
-        if self._binding is None or stamp != self._stamp:
+        if self._binding is None or self._turn is not world.turn:
             # Within a cycle it stays right: who is booked meanwhile keeps off, or may be asked to leave.
-            self._binding, self._stamp = bind(world), stamp
+            self._binding, self._turn = bind(world), world.turn
         return self._binding
 
     def limits(self, world: World, queue: str) -> bool:  # noqa: ARG002 (the protocol's words)

@@ -29,11 +29,11 @@ class HierarchicalFairness(Rule):
     def __init__(self, past: float = 1.0) -> None:
         self.past = past
         self._known: dict[str, tuple[Any, ...]] = {}
-        self._stamp: tuple[Any, ...] = ()
+        self._stamp: tuple[object, int] = (None, -1)
 
     def rank(self, world: World, job: Job, now: float) -> Rank:
         """The shares of the queues from the root down to the job's; names keep branches apart."""
-        stamp = id(world), world.bookings, now
+        stamp = world.turn, world.bookings
         if stamp != self._stamp:
             self._known.clear()
             self._stamp = stamp

@@ -16,7 +16,7 @@ class Priority(Rule):
 
     def __init__(self) -> None:
         self._lowests: dict[str, float] = {}
-        self._stamp: tuple[int, int] = (0, -1)
+        self._stamp: tuple[object, int] = (None, -1)
 
     ranks_by = ("priority",)
     outranks_by = ("queue", "priority")
@@ -41,7 +41,7 @@ class Priority(Rule):
 
     def _lowest(self, world: World, queue: str) -> float:
         """The lowest priority that runs in a queue."""
-        stamp = id(world), world.bookings
+        stamp = world.turn, world.bookings
         if stamp != self._stamp:
             self._lowests, self._stamp = {}, stamp
         if queue not in self._lowests:
