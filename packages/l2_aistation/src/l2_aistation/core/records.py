@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ _APART = frozenset({"demand", "state", "placement", "target", "watcher", "spec_t
 _TIMES = ("state", "target")
 
 
+@lru_cache(maxsize=4096)
 def demand_record(demand: Demand) -> Record:
     """A demand as JSON."""
     return {

@@ -7,6 +7,7 @@ other databases take them through their driver's `executemany`, which psycopg se
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -25,9 +26,9 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
         return
     columns = tuple(rows[0])
     for chunk, several in _chunks(connection, rows):
-        values = [tuple(row[name] for name in columns) for row in chunk]
+        values = [tuple(row.values()) for row in chunk]
         text = _insert_text(connection.dialect.name, table.name, columns, len(chunk) if several else 1)
-        connection.exec_driver_sql(text, _flat(values) if several else values)
+        _run(connection, text, values, several=several)
 
 
 def update_rows(connection: Connection, table: Table, keys: tuple[str, ...], rows: Sequence[Row]) -> None:
@@ -40,7 +41,7 @@ def update_rows(connection: Connection, table: Table, keys: tuple[str, ...], row
     for chunk, several in _chunks(connection, rows):
         values = [tuple(row[name] for name in (*columns, *wanted)) for row in chunk]
         text = _update_text(connection.dialect.name, table.name, columns, wanted, len(chunk))
-        changed += connection.exec_driver_sql(text, _flat(values) if several else values).rowcount
+        changed += _run(connection, text, values, several=several)
     if changed != len(rows):
         raise Conflict(
             "a row was changed by somebody else",
@@ -61,8 +62,14 @@ def _chunks(connection: Connection, rows: Sequence[Row]) -> Iterator[tuple[Seque
         at += size
 
 
-def _flat(values: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    return tuple(value for row in values for value in row)
+def _run(connection: Connection, text: str, values: list[tuple[Any, ...]], *, several: bool) -> int:
+    """Runs a statement and counts the rows that it changed.  SQLite's driver is asked directly."""
+    if not several:
+        return connection.exec_driver_sql(text, values).rowcount
+    flat = values[0] if len(values) == 1 else tuple(itertools.chain.from_iterable(values))
+    driver: Any = connection.connection.driver_connection
+    count: int = driver.execute(text, flat).rowcount
+    return count
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
@@ -38,6 +40,7 @@ class Store:
         self.checkpointer = Checkpointer(self.engine)
         self.readers = _read_engine(self.engine)
         self.claimed: Any = None
+        self.writer: Connection | None = None
 
     def claim(self) -> None:
         """Makes this the only scheduler of the database until `close`; `Conflict` where there is one.
@@ -75,6 +78,7 @@ class Store:
     def close(self) -> None:
         """Closes the connections."""
         self.checkpointer.close()
+        self._leave()
         if self.claimed is not None:
             self.claimed.close()
         self.engine.dispose()
@@ -84,14 +88,28 @@ class Store:
     def commit(self, batch: Batch) -> None:
         """Writes a batch in one transaction; `Unavailable` and nothing written where that fails."""
         try:
-            with self.engine.begin() as connection:
+            with self._transaction() as connection:
                 write(connection, batch)
-        except DBAPIError as error:
+        except (DBAPIError, sqlite3.Error) as error:
+            self._leave()
             raise _silent(error) from error
         for job in batch.jobs.values():
             job.version += 1
         for attempt in batch.attempts.values():
             attempt.version += 1
+
+    def _transaction(self) -> AbstractContextManager[Connection]:
+        """A transaction; SQLite's connection is kept open for the next one."""
+        if self.engine.dialect.name != "sqlite":
+            return self.engine.begin()
+        if self.writer is None:
+            self.writer = self.engine.connect()
+        return _kept(self.writer)
+
+    def _leave(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
 
     def cluster(self) -> ClusterFacts | None:
         """The imported cluster, if any."""
@@ -277,8 +295,15 @@ class Store:
         return rows[0] if rows else None
 
 
-def _silent(error: DBAPIError) -> Unavailable:
-    return Unavailable("the database does not answer", why=str(error.orig), do="look at the database")
+@contextmanager
+def _kept(connection: Connection) -> Iterator[Connection]:
+    with connection.begin():
+        yield connection
+
+
+def _silent(error: Exception) -> Unavailable:
+    why = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return Unavailable("the database does not answer", why=why, do="look at the database")
 
 
 def _read_engine(engine: Engine) -> Engine:
