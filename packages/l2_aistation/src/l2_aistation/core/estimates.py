@@ -7,7 +7,7 @@ that has seen enough, given how long the job has run already.  Old evidence fade
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import log2
 from typing import Any
@@ -130,7 +130,7 @@ class RunTimes:
         ]
 
     @classmethod
-    def from_record(cls, record: Iterable[tuple[list[Any], Mapping[str | int, float]]]) -> RunTimes:
+    def from_record(cls, record: Iterable[Sequence[Any]]) -> RunTimes:
         """The inverse of `as_record`."""
         made = cls()
         for name, bins in record:

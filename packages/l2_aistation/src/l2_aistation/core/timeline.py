@@ -43,15 +43,18 @@ def planned_end(world: World, job: Job, now: float) -> float:
     """
     if job.planned_until is not None and job.planned_until > now:
         return job.planned_until
+    end = _end_by_kind(world, job, now)
+    return end if end > now else now + STOPPING_S  # it is over its time: it leaves any moment
+
+
+def _end_by_kind(world: World, job: Job, now: float) -> float:
     if job.state is JobState.STOPPING:
-        return now + STOPPING_S
+        return now
     limit = job.limit_at(now)
     if not job.preemptible:
-        return max(limit, now + STOPPING_S)
+        return limit
     learned = world.run_times.end_by(job, USUAL, now)
-    if learned == NEVER:
-        learned = now + UNKNOWN_S
-    return max(min(limit, learned), now + STOPPING_S)
+    return min(limit, now + UNKNOWN_S if learned == NEVER else learned)
 
 
 def gap_end(world: World, job: Job, now: float) -> float:
@@ -63,11 +66,11 @@ def gap_end(world: World, job: Job, now: float) -> float:
 
 
 def lasts(world: World, job: Job) -> float:
-    """Seconds that a waiting job is planned to hold its place."""
+    """Seconds that a waiting job is planned to hold its place: its limit, where it must not be evicted."""
+    if not job.preemptible:
+        return NEVER if job.time_s is None else job.time_s
     total = world.run_times.expected(job, USUAL, job.ran_s)
-    if total is None:
-        return UNKNOWN_S if job.preemptible else NEVER
-    return max(total - job.ran_s, 0.0)
+    return UNKNOWN_S if total is None else max(total - job.ran_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
