@@ -129,6 +129,8 @@ def _tell_places(world: World, records: Mapping[str, Mapping[str, Any]]) -> None
         job = world.jobs[name]
         if item["place"] is not None and job.placement is None:
             world.take(job, placement_from(world.pool, item["place"]))
+    for name, item in records.items():  # a claim takes what is free: after all that is held is taken
+        job = world.jobs[name]
         if item["claim"] is not None and name not in world.claims:
             world.claim(job, claim_from(world.pool, item["claim"]))
 
