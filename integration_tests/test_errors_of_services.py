@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.processes import end, start, wait_for
+from integration_tests.processes import end, free_port, start, wait_for
 from integration_tests.test_clear_errors import RECIPE, environment, run
 
 STEPS, EVERY = 400, 5
@@ -35,12 +34,6 @@ def succeeded(*words: str, home: Path) -> str:
     done = run(*words, home=home)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -43,7 +43,7 @@ KINDS = (
     Kind("broker", r"(redis|valkey)-server", "L2 + L3: pretraining", 15.0, needs_root=True),
     Kind("agent", r"l2_aistation agent", "L2 + L3: pretraining", 15.0, needs_root=True),
     Kind("supervisor", r"l2_aistation\.supervisor", "L2 + L3: pretraining", 15.0),
-    Kind("rank", r"l2_aistation/supervisor/forkserver\.py", "L2 + L3: pretraining", 15.0),
+    Kind("rank", r"supervisor/forkserver\.py|l3_ylink\.trainkit", "L2 + L3: pretraining", 15.0),
     Kind("evaluating runtime", r"l4_mmodel\.serving\.runtimes", "L4: register", 10.0),
     Kind("mmodel serve", r"l4_mmodel\.cli serve", "promotion by", 10.0),
 )

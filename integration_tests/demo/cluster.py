@@ -13,19 +13,19 @@ from l1_podsys.api import ClusterReport, Podsys
 from l2_aistation.api import Aistation
 
 from integration_tests.demo.stage import ROOT, Demo
-from integration_tests.processes import wait_for
+from integration_tests.processes import free_port, wait_for
 
 AISTATION = [sys.executable, "-m", "l2_aistation"]
-PORT = 18472
 NODE_SHARED = "/srv/storage"
 
 
 def platform(demo: Demo, controller: str | None) -> Aistation:
     """`aistation serve`; its broker listens on the management segment, where the agents are."""
     listen = ["--broker-listen", controller] if controller else []
-    environment = {"OGAI_L2_SHARED_DIR": str(demo.shared), "OGAI_L2_PORT": str(PORT)}
+    port = free_port()
+    environment = {"OGAI_L2_SHARED_DIR": str(demo.shared), "OGAI_L2_PORT": str(port)}
     demo.process("aistation", [*AISTATION, "serve", *listen], environment)
-    client = Aistation(f"http://127.0.0.1:{PORT}")
+    client = Aistation(f"http://127.0.0.1:{port}")
     wait_for(f"{client.url}/healthz", log=demo.folder("logs") / "aistation.log")
     return client
 
