@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import signal
 import sys
@@ -29,7 +30,7 @@ ENVIRONMENT = {
 }
 
 
-STALL_CHECK_S, STALL_S = 2.0, 20.0
+STALL_CHECK_S, STALL_S = 2.0, 45.0
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -77,12 +78,12 @@ def end_with_parent() -> None:
 class Stall:
     """Kills the tree below us when ansible waits for the answer of a process that was killed.
 
-    A task runs in a child of the playbook's process.  Without a living one and without an event for
-    a while nothing will ever come; the runner then ends as failed.
+    A task runs in a child of the playbook's process.  When there were some, and for a while there is
+    none that lives and no event, nothing will ever come; the runner then ends as failed.
     """
 
     def __init__(self) -> None:
-        self.last_sign = time.monotonic()
+        self.last_sign = math.inf  # until the first: reading the playbook may take its time
         threading.Thread(target=self._watch, daemon=True).start()
 
     def event(self) -> None:
