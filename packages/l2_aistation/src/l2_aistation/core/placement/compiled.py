@@ -10,7 +10,7 @@ from numba import njit
 
 from l2_aistation.core.pool import WHOLE, Ints
 
-from .fragments import NEVER, Classes, Need, State
+from .fragments import CORES, NEVER, Classes, Need, State
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,27 +23,79 @@ def loop(function: F) -> F:
         return cast("F", njit(nogil=True)(function))
 
 
-def amounts(classes: Classes, cpu: Ints, memory: Ints, idle: Ints, model: Ints) -> Ints:
-    """As `fragments.amounts`."""
-    result: Ints = _amounts(classes, cpu, memory, idle, model)
-    return result
+def refresh(
+    classes: Classes, state: State, words: tuple[Any, ...], since: tuple[Ints, int], room: Ints
+) -> None:
+    """Idle thousandths, fragments and sort keys of the nodes that have changed since a booking."""
+    free, shared, milli_left = words
+    _refresh(classes, state, free, shared, milli_left, *since, room)
 
 
-def raised(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints]:
-    """As `fragments.raised`."""
+def raised(
+    classes: Classes, need: Need, state: State, since: tuple[Ints, int], added: Ints, places: Ints
+) -> None:
+    """As `fragments.raised`, written into columns, for the nodes that have changed since a booking."""
     way = _raised_part if need.milli or need.size else _raised_whole
-    result: tuple[Ints, Ints] = way(classes, need, state)
-    return result
+    way(classes, need, state, *since, added, places)
 
 
 def compile_all() -> None:
     """Compiles every loop, by scoring no nodes."""
     row, table = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
+    words = np.zeros(1, dtype=np.uint64)
     classes = Classes(row, row, row, row, row, row)
-    state = State(row, row, table, table, table, table, row)
-    amounts(classes, row, row, table, table)
+    state = State(row.copy(), row, table, table, table, table, row.copy())
+    refresh(classes, state, (words, words, table), (row, -1), row.copy())
     for milli in (0, 1):
-        raised(classes, Need(1, 1, 1, milli, 0, -1), state)
+        raised(classes, Need(1, 1, 1, milli, 0, -1), state, (row, -1), row.copy(), row.copy())
+    best(row, np.ones(1, dtype=np.bool_), row, row)
+
+
+@loop
+def best(added: Ints, usable: Any, ends: Ints, room: Ints) -> int:
+    """The fullest node of the least step; -1 where the task fits nowhere."""
+    least = NEVER
+    for node in range(len(added)):
+        if usable[node] and added[node] < least:
+            least = added[node]
+    if least == NEVER:
+        return -1
+    end = ends[np.searchsorted(ends, least)]
+    found = -1
+    for node in range(len(added)):
+        if usable[node] and added[node] <= end and (found < 0 or room[node] < room[found]):
+            found = node
+    return found
+
+
+@loop
+def _refresh(
+    classes: Classes,
+    state: State,
+    free: Any,
+    shared: Any,
+    milli_left: Ints,
+    changed: Ints,
+    seen: int,
+    room: Ints,
+) -> None:
+    one = np.uint64(1)
+    for node in range(len(changed)):
+        if changed[node] <= seen:
+            continue
+        total = 0
+        for place in range(milli_left.shape[1]):
+            idle = 0
+            if (free[node] >> np.uint64(place)) & one:
+                idle = WHOLE
+            elif (shared[node] >> np.uint64(place)) & one:
+                idle = milli_left[node, place]
+            state.idle[node, place] = idle
+            total += idle
+        state.before[node] = _amount(
+            classes, state.cpu[node], state.memory[node], state.idle[node], state.model[node]
+        )
+        room[node] = total * CORES + state.cpu[node]
 
 
 @loop
@@ -70,18 +122,14 @@ def _amount(classes: Classes, cpu: int, memory: int, idle: Ints, model: Ints) ->
 
 
 @loop
-def _amounts(classes: Classes, cpu: Ints, memory: Ints, idle: Ints, model: Ints) -> Ints:
-    total = np.zeros(len(cpu), dtype=np.int64)
-    for node in range(len(cpu)):
-        total[node] = _amount(classes, cpu[node], memory[node], idle[node], model[node])
-    return total
-
-
-@loop
-def _raised_whole(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints]:
-    added = np.full(len(state.cpu), NEVER, dtype=np.int64)
+def _raised_whole(
+    classes: Classes, need: Need, state: State, changed: Ints, seen: int, added: Ints, places: Ints
+) -> None:
     rest = np.zeros(state.idle.shape[1], dtype=np.int64)
     for node in range(len(added)):
+        if changed[node] <= seen:
+            continue
+        added[node], places[node] = NEVER, -1
         cpu, memory = state.cpu[node] - need.cpu, state.memory[node] - need.memory
         if cpu < 0 or memory < 0:
             continue
@@ -93,15 +141,17 @@ def _raised_whole(classes: Classes, need: Need, state: State) -> tuple[Ints, Int
                 missing -= 1
         if missing == 0:
             added[node] = _amount(classes, cpu, memory, rest, model) - state.before[node]
-    return added, np.full(len(added), -1, dtype=np.int64)
 
 
 @loop
-def _raised_part(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints]:
-    added = np.full(len(state.cpu), NEVER, dtype=np.int64)
-    places = np.full(len(added), -1, dtype=np.int64)
+def _raised_part(
+    classes: Classes, need: Need, state: State, changed: Ints, seen: int, added: Ints, places: Ints
+) -> None:
     rest = np.zeros(state.idle.shape[1], dtype=np.int64)
     for node in range(len(added)):
+        if changed[node] <= seen:
+            continue
+        added[node], places[node] = NEVER, -1
         cpu, memory = state.cpu[node] - need.cpu, state.memory[node] - need.memory
         if cpu < 0 or memory < 0:
             continue
@@ -116,7 +166,6 @@ def _raised_part(classes: Classes, need: Need, state: State) -> tuple[Ints, Ints
             if now < added[node] or (now == added[node] and rest[place] < rest[places[node]]):
                 added[node] = now
                 places[node] = place
-    return added, places
 
 
 @loop

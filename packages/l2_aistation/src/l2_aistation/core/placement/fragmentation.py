@@ -11,7 +11,6 @@ agrees.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import log
@@ -22,16 +21,12 @@ from l2_aistation.core.demand import Demand, TaskDemand
 from l2_aistation.core.pool import WHOLE, Bools, Ints, Placement, Pool
 
 from . import fragments
-from .gang import ranks
+from .gang import one_task
 from .kernels import compiled, fragment_loops
-from .room import Room
 from .shares import part_placement
 
 STEPS = 100
 """Steps of the scale."""
-
-CORES = 1 << 32
-"""Above the thousandths of cores of any node."""
 
 MOST_CLASSES = 32
 """Kinds of tasks that count as typical."""
@@ -93,7 +88,8 @@ class Fragmentation:
         self.room = np.zeros(len(pool), dtype=np.int64)
         """By node: a sort key of its idle accelerators, then of its idle cores."""
         scale = WHOLE * self.weights
-        self.bounds = sorted(int(-log(step / (STEPS - step)) * scale) for step in range(1, STEPS))
+        ends = sorted(int(-log(step / (STEPS - step)) * scale) for step in range(1, STEPS))
+        self.ends = np.array([*ends, fragments.NEVER - 1], dtype=np.int64)
         """The ends of the steps, in what a task adds to the fragments of a node."""
         self._columns: dict[tuple[object, ...], Column] = {}
         self._seen = -1
@@ -126,17 +122,17 @@ class Fragmentation:
             return None
         if group.part:
             return part_placement(self.pool, group, node, int(column.place[node]))
-        chosen = np.zeros(len(self.pool), dtype=np.int64)
-        chosen[node] = 1
-        return ranks(self.pool, Room.of(self.pool), group, chosen, None)
+        return one_task(self.pool, group, node)
 
     def _best(self, column: Column, usable: Bools) -> int | None:
+        if compiled(len(self.pool)):
+            found = fragment_loops().best(column.added, usable, self.ends, self.room)
+            return None if found < 0 else int(found)
         added = np.where(usable, column.added, fragments.NEVER)
         least = int(added.min(initial=fragments.NEVER))
         if least == fragments.NEVER:
             return None
-        step = bisect_left(self.bounds, least)
-        end = self.bounds[step] if step < len(self.bounds) else fragments.NEVER - 1
+        end = int(self.ends[np.searchsorted(self.ends, least)])
         nodes = np.flatnonzero(added <= end)
         return int(nodes[np.argmin(self.room[nodes])])
 
@@ -144,18 +140,23 @@ class Fragmentation:
         """Brings idle accelerators and fragments up to the pool's last booking."""
         if self._seen == self.pool.bookings:
             return
-        nodes = np.flatnonzero(self.pool.changed > self._seen)
-        self.idle[nodes] = fragments.idle_milli(self.pool, nodes)
         pool = self.pool
-        way = fragment_loops().amounts if compiled(len(pool)) else fragments.amounts
-        self.before[nodes] = way(
+        if compiled(len(pool)):
+            state = fragments.State.whole(pool, self.idle, self.before)
+            words = pool.free_bits, pool.devices.shared, pool.devices.milli_left
+            fragment_loops().refresh(self.classes, state, words, (pool.changed, self._seen), self.room)
+            self._seen = pool.bookings
+            return
+        nodes = np.flatnonzero(pool.changed > self._seen)
+        self.idle[nodes] = fragments.idle_milli(pool, nodes)
+        self.before[nodes] = fragments.amounts(
             self.classes,
             pool.cpu_free[nodes],
             pool.memory_free[nodes],
             self.idle[nodes],
             pool.devices.model[nodes],
         )
-        self.room[nodes] = self.idle[nodes].sum(axis=1) * CORES + pool.cpu_free[nodes]
+        self.room[nodes] = self.idle[nodes].sum(axis=1) * fragments.CORES + pool.cpu_free[nodes]
         self._seen = pool.bookings
 
     def _column(self, group: TaskDemand) -> Column:
@@ -174,10 +175,17 @@ class Fragmentation:
             need = fragments.Need(*key[:5], self._mask(group.wanted))
             column = self._columns[key] = Column(need, none, none.copy())
         if column.seen != self.pool.bookings:
-            nodes = np.flatnonzero(self.pool.changed > column.seen)
-            way = fragment_loops().raised if compiled(len(self.pool)) else fragments.raised
-            column.added[nodes], column.place[nodes] = way(
-                self.classes, column.need, fragments.State.of(self.pool, self.idle, self.before, nodes)
-            )
+            self._renew(column)
             column.seen = self.pool.bookings
         return column
+
+    def _renew(self, column: Column) -> None:
+        pool = self.pool
+        if compiled(len(pool)):
+            state = fragments.State.whole(pool, self.idle, self.before)
+            since = pool.changed, column.seen
+            fragment_loops().raised(self.classes, column.need, state, since, column.added, column.place)
+            return
+        nodes = np.flatnonzero(pool.changed > column.seen)
+        state = fragments.State.of(pool, self.idle, self.before, nodes)
+        column.added[nodes], column.place[nodes] = fragments.raised(self.classes, column.need, state)

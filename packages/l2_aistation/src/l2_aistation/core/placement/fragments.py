@@ -8,6 +8,9 @@ import numpy as np
 
 from l2_aistation.core.pool import WHOLE, Ints, Pool
 
+CORES = 1 << 32
+"""Above the thousandths of cores of any node."""
+
 NEVER = int(np.iinfo(np.int64).max)
 """What a task adds to the fragments of a node that it does not fit."""
 
@@ -46,6 +49,14 @@ class State(NamedTuple):
     size: Ints
     """Usable bytes of each accelerator."""
     before: Ints
+
+    @classmethod
+    def whole(cls, pool: Pool, idle: Ints, before: Ints) -> State:
+        """The pool's own arrays."""
+        devices = pool.devices
+        return cls(
+            pool.cpu_free, pool.memory_free, idle, devices.model, devices.bytes_left, devices.memory, before
+        )
 
     @classmethod
     def of(cls, pool: Pool, idle: Ints, before: Ints, nodes: Ints) -> State:

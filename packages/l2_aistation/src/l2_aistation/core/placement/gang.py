@@ -14,7 +14,7 @@ import numpy as np
 from l2_aistation.core.demand import Demand, TaskDemand
 from l2_aistation.core.pool import Bools, Ints, Placement, Pool
 
-from .inside import accelerators
+from .inside import accelerators, pick
 from .kernels import compiled, loops
 from .room import Room, allowed, capacity
 from .shares import place_parts
@@ -134,4 +134,19 @@ def ranks(pool: Pool, room: Room, group: TaskDemand, chosen: Ints, model: str | 
         np.zeros(count, dtype=np.int64),
         np.full(count, group.cpu_milli, dtype=np.int64),
         np.full(count, group.memory_bytes, dtype=np.int64),
+    )
+
+
+def one_task(pool: Pool, group: TaskDemand, node: int) -> Placement:
+    """One task with whole accelerators on a node that has room for it."""
+    word = 0
+    if group.accelerators:
+        free = int(allowed(pool, Room.of(pool, pool.up), group)[node])
+        word = pick(free, group.accelerators, pool.layouts[node])
+    return Placement(
+        np.array([node], dtype=np.int64),
+        np.array([word], dtype=np.uint64),
+        np.zeros(1, dtype=np.int64),
+        np.array([group.cpu_milli], dtype=np.int64),
+        np.array([group.memory_bytes], dtype=np.int64),
     )
