@@ -19,7 +19,7 @@ from typing import Any
 from l2_aistation.loopback import LoopbackCluster
 
 TASKS, NODES, GANGS = 1000, 8, 3
-BAR_S, MOONSHOT_S = 10.0, 3.0
+BAR_S = 10.0
 
 
 def ticks(cluster: LoopbackCluster) -> float:
@@ -60,9 +60,10 @@ def one_gang(cluster: LoopbackCluster) -> tuple[float, float, float]:
 
 
 def rows() -> list[dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder, LoopbackCluster(Path(folder), nodes=NODES, spares=0) as cluster:
+    with tempfile.TemporaryDirectory() as name, LoopbackCluster(Path(name), nodes=NODES, spares=0) as cluster:
         gangs = [one_gang(cluster) for _ in range(GANGS)]
     best, worst = min(gang[1] for gang in gangs), max(gang[1] for gang in gangs)
+    cpu = min(gang[2] for gang in gangs)
     return [
         {
             "layer": "l2",
@@ -71,8 +72,8 @@ def rows() -> list[dict[str, Any]]:
             "peer": "AIStation's claim: fast start of 1,000 and more, without a figure",
             "peer_version": "",
             "ratio": None,
-            "unit": f"s (worst of {GANGS}: {worst:.2f}; CPU of all processes {min(g[2] for g in gangs):.1f} s)",
-            "how": f"submit over HTTP to all ranks confirmed, durable; {NODES} agents, real Redis, one machine",
+            "unit": f"s (worst of {GANGS}: {worst:.2f}; CPU of all processes {cpu:.1f} s)",
+            "how": f"HTTP request to all ranks durably confirmed; {NODES} agents, real Redis, one machine",
             "bar": BAR_S,
             "ok": best <= BAR_S,
         }
