@@ -161,7 +161,7 @@ def test_the_map_says_what_the_service_says(tab: Any, shown: Shown) -> None:
     cards = [card for node in pool["nodes"] for card in node["accelerators"]]
     assert figure(tab, "of") == len(cards) == NODES * 8
     assert figure(tab, "held") == sum(card["job"] is not None for card in cards)
-    assert figure(tab, "cordoned") == pool["cordoned"] == 3
+    assert figure(tab, "cordoned") == pool["cordoned"] >= 3
     assert figure(tab, "spare") == pool["spares"]
     legend = dict(
         tab.eval_on_selector_all(

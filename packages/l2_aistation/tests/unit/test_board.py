@@ -187,3 +187,21 @@ def test_many_watchers_cost_one() -> None:
     site.look()
     version = site.board.frame(None, "")["v"]
     assert site.board.frame(None, version) is site.board.frame(None, version)
+
+
+def test_a_rank_without_accelerators_is_on_its_node() -> None:
+    site = Site()
+    job = Job("cpu", "red", "q", 0, 0.0, DEMAND, owner="ann")
+    site.world.jobs[job.id] = job
+    numbers = [np.array([value, value], dtype=np.int64) for value in (2, 0, 1000, 0)]
+    site.world.take(job, Placement(numbers[0], np.zeros(2, dtype=np.uint64), *numbers[1:]))
+    site.look()
+    frame = site.board.frame(None, "")
+    row = frame["nodes"][2]
+    ((place, (code,)),) = row[4]
+    assert (place, row[3], frame["jobs"][code][0], frame["held"]) == (-1, [FREE] * 4, "cpu", 0)
+    assert site.board.frame("blue", "")["nodes"][2][4] == [(-1, [OTHER])]
+    site.world.give(job)
+    del site.world.jobs[job.id]
+    site.look()
+    assert len(site.board.frame(None, "")["nodes"][2]) == 4

@@ -22,6 +22,9 @@ from l2_aistation.core.world import Job
 from .platform import Platform
 
 FREE = -1
+NO_PLACE = -1
+"""Where a rank is that holds a node's cores and no accelerator."""
+
 OTHER = 0
 """The holder's code for a job of another tenant."""
 
@@ -170,14 +173,14 @@ class Board:
         self.held[job.id] = self.codes[held.code] = held
         for node, bits in zip(placement.nodes.tolist(), placement.bits.tolist(), strict=True):
             self.changed[node] = version
-            for place in bit_places(bits):
+            for place in bit_places(bits) or (NO_PLACE,):
                 self.on[node].setdefault(place, []).append(held.code)
 
     def _drop(self, held: Held, version: int) -> None:
         del self.codes[held.code]
         for node, bits in zip(held.placement.nodes.tolist(), held.placement.bits.tolist(), strict=True):
             self.changed[node] = version
-            for place in bit_places(bits):
+            for place in bit_places(bits) or (NO_PLACE,):
                 left = [code for code in self.on[node].get(place, []) if code != held.code]
                 if left:
                     self.on[node][place] = left
@@ -246,9 +249,10 @@ class Board:
         codes = [FREE] * len(self.pool.facts[number].accelerators)
         parts: list[tuple[int, list[int]]] = []
         for place, holders in on.items():
-            shown = [code if _sees(scope, self.codes[code]) else OTHER for code in holders]
-            codes[place] = shown[0]
-            if len(shown) > 1 or self._part(holders[0]):
+            shown = [code if _sees(scope, self.codes[code]) else OTHER for code in dict.fromkeys(holders)]
+            if place != NO_PLACE:
+                codes[place] = shown[0]
+            if place == NO_PLACE or len(shown) > 1 or self._part(holders[0]):
                 parts.append((place, shown))
         row: list[Any] = [number, int(self.state[number]), int(self.cpu[number]), codes]
         return [*row, parts] if parts else row
@@ -266,7 +270,7 @@ class Board:
         return {
             "counts": dict(jobs),
             "states": dict(zip(NODE_STATES, states.tolist(), strict=True)),
-            "held": sum(len(on) for on in self.on),
+            "held": sum(len(on) - (NO_PLACE in on) for on in self.on),
             "cycle_ms": round(self.cycle_s * 1000, 2),
         }
 

@@ -171,6 +171,7 @@ MESSAGES = {
     ),
     "What if": "假如",
     "Session": "会话",
+    "CPU in use, of nodes without accelerators": "无加速卡节点的已用 CPU",
     "times are UTC": "时间为 UTC",
     "More nodes": "增加节点",
     "Tasks": "任务数",

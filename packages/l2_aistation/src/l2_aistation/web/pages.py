@@ -24,6 +24,7 @@ router.include_router(job_pages.router)
 WORDS = (
     *("free", "busy", "spare", "cordoned", "down", "running", "starting", "resuming", "held", "stopping"),
     *("another tenant", "Queue", "of", "CPU", "accelerators held", "cordon", "uncordon"),
+    "CPU in use, of nodes without accelerators",
 )
 """Words that the map's script needs."""
 

@@ -6,11 +6,14 @@ const TITLE = 15;
 const SPINE = 18;
 const BLOCK_GAP = 14;
 const TALLEST = 780;
+const CPU_CELLS = 5; // as wide as so many cells is the bar of a node without accelerators
 const NAMED_FROM = 12; // px of a cell from which there is room for the nodes' names
 export const PALETTE = [
   "#3b6fd4", "#d98324", "#2f9d6a", "#b0488f", "#1d93a8", "#8a6bd6", "#b8a022", "#c2564a", "#5d7f2c", "#7d6152",
 ];
 export const REST = "#8793a0";
+export const FREE = -1; // the holder of a cell that nobody holds
+export const NO_PLACE = -1; // where a rank is that holds cores and no accelerator
 
 export class PoolMap {
   constructor(canvas) {
@@ -36,7 +39,7 @@ export class PoolMap {
     leaves.forEach((nodes, leaf) => {
       for (let from = 0; from < nodes.length; from += ROWS) {
         const part = nodes.slice(from, from + ROWS);
-        const cells = Math.max(1, ...part.map((number) => layout.nodes[number][3].length));
+        const cells = Math.max(...part.map((number) => layout.nodes[number][3].length || CPU_CELLS));
         blocks.push({ leaf, nodes: part, cells, first: from === 0 });
       }
     });
@@ -152,7 +155,7 @@ export class PoolMap {
       context.fillStyle = this.colours.ink;
       context.fillText(this.layout.nodes[node][0], block.x, start.y + cell / 2 + 4, this.named - 6);
     }
-    const width = count ? cell : Math.max(cell * 4, block.cells * (cell + GAP) - GAP);
+    const width = count ? cell : block.cells * (cell + GAP) - GAP;
     for (let place = 0; place < Math.max(count, 1); place += 1) {
       const look = this.look(node, place);
       const at = this.place(node, place);
@@ -184,7 +187,9 @@ export class PoolMap {
     const at = this.place(this.cursor.node, this.cursor.place);
     context.strokeStyle = this.colours.ink;
     context.lineWidth = 2;
-    context.strokeRect(at.x - 0.5, at.y - 0.5, cell + 1, cell + 1);
+    const bar = this.layout.nodes[this.cursor.node][3].length === 0;
+    const width = bar ? this.rows.get(this.cursor.node).block.cells * (cell + GAP) - GAP : cell;
+    context.strokeRect(at.x - 0.5, at.y - 0.5, width + 1, cell + 1);
   }
 
   moveCursor(cursor) {

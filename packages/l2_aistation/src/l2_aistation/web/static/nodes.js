@@ -33,8 +33,7 @@ export class NodeTable {
 
   jobs(number) {
     const { pool, helpers } = this;
-    const codes = new Set(pool.layout.nodes[number][3].flatMap((_, place) => helpers.holdersAt(number, place)));
-    return [...codes].map((code) => pool.jobs.get(code) || [helpers.t("another tenant"), "", "", ""]);
+    return helpers.codesOn(number).map((code) => pool.jobs.get(code) || [helpers.t("another tenant"), "", "", ""]);
   }
 
   show() {

@@ -1,9 +1,9 @@
 // The pool's page: figures, map or table, details of a node; kept up to date by ticks of what changed.
 import { follow } from "./live.js";
-import { PALETTE, PoolMap, REST } from "./map.js";
+import { Details } from "./details.js";
+import { FREE, PALETTE, PoolMap, REST } from "./map.js";
 import { NodeTable } from "./nodes.js";
 
-const FREE = -1;
 const HELD_STATES = new Set(["held", "stopping"]);
 const STARTING_STATES = new Set(["starting", "resuming"]);
 const root = document.getElementById("pool");
@@ -14,6 +14,8 @@ const element = (id) => document.getElementById(id);
 const map = new PoolMap(element("map"));
 const pool = { layout: null, nodes: [], jobs: new Map(), reasons: {}, mode: "queue", find: "", pick: null };
 let table = null;
+const stateOf = (node) => pool.layout.states[pool.nodes[node][1]];
+const details = new Details(pool, map, { t, base, element, stateOf });
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
@@ -44,7 +46,6 @@ function nameQueues() {
 }
 
 const keyOf = (queue) => (pool.byRoot ? rootOf(queue) : queue);
-const stateOf = (node) => pool.layout.states[pool.nodes[node][1]];
 
 function groupOf(node, code) {
   if (pool.mode === "queue") {
@@ -78,7 +79,8 @@ function look(node, place) {
   const edge = pool.mode === "queue" && away ? pool.health[state] : pool.mode === "queue" && state === "spare" ? pool.health.spare : null;
   if (!codes.length) {
     const group = pool.mode === "health" ? groupOf(node, state === "busy" ? 0 : FREE) : "free";
-    const dim = !matches(node, FREE) || pool.pick !== null;
+    const found = [FREE, ...details.codesOn(node)].some((code) => matches(node, code));
+    const dim = !found || pool.pick !== null;
     if (pool.mode === "health" && group !== "running") return { fill: fillOf(group), dim };
     const part = Math.min(cpu / (pool.layout.nodes[node][2] * 1000 || 1), 1);
     return { back: map.colours.free, fill: pool.mode === "health" ? fillOf("running") : PALETTE[0], part, edge, dim };
@@ -152,88 +154,14 @@ function legend(groups) {
     });
     return button;
   }));
+  if (pool.mode === "queue" && pool.layout.nodes.some((node) => !node[3].length)) {
+    const cell = document.createElement("i");
+    cell.style.background = PALETTE[0];
+    const note = document.createElement("span");
+    note.append(cell, t("CPU in use, of nodes without accelerators"));
+    box.append(note);
+  }
   if (focused !== undefined) box.querySelector(`[data-group="${CSS.escape(focused)}"]`)?.focus();
-}
-
-// -- details ------------------------------------------------------------------------------------------
-
-function holdersAt(node, place) {
-  const row = pool.nodes[node];
-  const part = (row[4] || []).find(([index]) => index === place);
-  return part ? part[1] : row[3].length && row[3][place] !== FREE ? [row[3][place]] : [];
-}
-
-function describe({ node, place }) {
-  const [id, leaf, cores, models] = pool.layout.nodes[node];
-  const state = stateOf(node);
-  const lines = [[id, t(state) + (pool.reasons[id] ? ` (${pool.reasons[id]})` : "")]];
-  lines.push(["", `${pool.layout.leaves[leaf][0]} · ${pool.layout.leaves[leaf][1]} · ${t("CPU")} ${(pool.nodes[node][2] / 1000).toFixed(0)} ${t("of")} ${cores}`]);
-  if (models.length) {
-    const holders = holdersAt(node, place).map((code) => pool.jobs.get(code));
-    const model = `${pool.layout.models[models[place]]} ${place}`;
-    if (!holders.length) lines.push([model, t("free")]);
-    for (const job of holders) {
-      lines.push([model, job ? `${job[0]} · ${t(job[3])}` : t("another tenant")]);
-      if (job) lines.push(["", `${t("Queue")} ${job[1]} · ${job[2]}`]);
-    }
-  }
-  return lines;
-}
-
-function tip(cursor) {
-  const box = element("tip");
-  if (!cursor) {
-    box.hidden = true;
-    return;
-  }
-  box.replaceChildren(...describe(cursor).map(([name, text]) => {
-    const line = document.createElement("div");
-    if (name) line.append(Object.assign(document.createElement("b"), { textContent: `${name} ` }));
-    line.append(text);
-    return line;
-  }));
-  box.hidden = false;
-  const at = map.place(cursor.node, cursor.place);
-  const left = Math.min(at.x + map.cell + 10, map.width - box.offsetWidth - 4);
-  const below = at.y + map.cell + 8;
-  box.style.left = `${Math.max(left, 0)}px`;
-  box.style.top = `${below + box.offsetHeight > map.height ? Math.max(at.y - box.offsetHeight - 8, 0) : below}px`;
-}
-
-function details(node) {
-  pool.open = node;
-  const box = element("details");
-  if (node === null) {
-    box.hidden = true;
-    return;
-  }
-  const [id, leaf, cores, models] = pool.layout.nodes[node];
-  const state = stateOf(node);
-  element("details-name").textContent = id;
-  element("details-state").textContent = t(state) + (pool.reasons[id] ? ` (${pool.reasons[id]})` : "");
-  element("details-state").className = `badge ${{ busy: "info", free: "ok", spare: "info", cordoned: "warn", down: "bad" }[state]}`;
-  const free = pool.nodes[node][3].filter((code) => code === FREE).length;
-  element("details-where").textContent =
-    `${pool.layout.leaves[leaf][0]} · ${pool.layout.leaves[leaf][1]} · ${t("CPU")} ${(pool.nodes[node][2] / 1000).toFixed(0)} ${t("of")} ${cores}` +
-    (models.length ? ` · ${models.length - free} ${t("of")} ${models.length} ${t("accelerators held")}` : "");
-  const codes = [...new Set(models.flatMap((_, place) => holdersAt(node, place)))];
-  element("details-jobs").replaceChildren(...codes.map((code) => {
-    const item = document.createElement("li");
-    const job = pool.jobs.get(code);
-    if (!job) item.textContent = t("another tenant");
-    else {
-      const link = Object.assign(document.createElement("a"), { href: `${base}/jobs/${job[0]}`, textContent: job[0] });
-      item.append(link, ` ${t(job[3])} · ${t("Queue")} ${job[1]} · ${job[2]}`);
-    }
-    return item;
-  }));
-  const form = element("details-form");
-  if (form) {
-    const verb = pool.reasons[id] !== undefined || state === "cordoned" ? "uncordon" : "cordon";
-    form.action = `${base}/nodes/${encodeURIComponent(id)}/${verb}`;
-    form.querySelector("button").textContent = t(verb);
-  }
-  box.hidden = false;
 }
 
 // -- taking in what the server sends ------------------------------------------------------------------
@@ -272,7 +200,7 @@ function onTick(frame) {
   map.update(changed);
   figures(frame);
   if (table && !element("table-view").hidden) table.show();
-  if (pool.open !== undefined && pool.open !== null && changed.has(pool.open)) details(pool.open);
+  if (changed.has(details.node)) details.open(details.node);
   root.dataset.tickMs = (performance.now() - began).toFixed(1);
   root.dataset.ticks = String(Number(root.dataset.ticks || 0) + 1);
 }
@@ -288,7 +216,7 @@ async function load() {
   nameQueues();
   map.show(layout, look);
   figures(frame);
-  table = new NodeTable(pool, { t, base, stateOf, holdersAt, operator: root.dataset.operator === "yes" });
+  table = new NodeTable(pool, { t, base, stateOf, codesOn: (node) => details.codesOn(node) });
   if (!element("table-view").hidden) table.show();
   root.dataset.drawMs = (performance.now() - began).toFixed(1);
   root.dataset.ready = "yes";
@@ -329,42 +257,42 @@ canvas.addEventListener("pointermove", (event) => {
   const box = canvas.getBoundingClientRect();
   const cell = pool.layout && map.at(event.clientX - box.left, event.clientY - box.top);
   canvas.style.cursor = cell ? "pointer" : "default";
-  tip(cell);
+  details.tip(cell);
 });
-canvas.addEventListener("pointerleave", () => tip(null));
+canvas.addEventListener("pointerleave", () => details.tip(null));
 canvas.addEventListener("click", (event) => {
   const box = canvas.getBoundingClientRect();
   const cell = map.at(event.clientX - box.left, event.clientY - box.top);
   if (cell) {
     map.moveCursor(cell);
-    details(cell.node);
+    details.open(cell.node);
   }
 });
 canvas.addEventListener("keydown", (event) => {
   if (!pool.layout || !pool.layout.nodes.length) return;
   if (event.key === "Enter" || event.key === " ") {
-    if (map.cursor) details(map.cursor.node);
+    if (map.cursor) details.open(map.cursor.node);
   } else if (event.key === "Escape") {
-    tip(null);
-    details(null);
+    details.tip(null);
+    details.open(null);
   } else {
     const start = { node: map.blocks[0].nodes[0], place: 0 };
     const next = map.next(map.cursor || start, event.key);
     if (!next) return;
     const cursor = map.cursor || event.key === "End" ? next : start;
     map.moveCursor(cursor);
-    tip(cursor);
+    details.tip(cursor);
   }
   event.preventDefault();
 });
 canvas.addEventListener("blur", () => {
-  tip(null);
+  details.tip(null);
   if (map.cursor) {
     map.cursor = null;
     map.draw();
   }
 });
-element("details-close").addEventListener("click", () => details(null));
+element("details-close").addEventListener("click", () => details.open(null));
 
 function redrawSize() {
   if (!pool.layout || element("map-view").hidden) return;
