@@ -85,6 +85,9 @@ def may_ask(refusal: Refusal) -> bool:
 
 def _rights(session: Session, request: Request) -> Iterator[Right]:
     for policy in session.asked["rights"]:
+        asks_in = getattr(policy, "asks_in", None)
+        if asks_in is not None and request.action not in asks_in:
+            continue
         right = policy.rights(session.world, request)
         if right is not None:
             yield right

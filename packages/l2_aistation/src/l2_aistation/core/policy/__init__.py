@@ -100,6 +100,8 @@ class Rule:
 
     The time of submission may be among those of the last policy that ranks.
     """
+    asks_in: tuple[str, ...] | None = None
+    """The actions in which `rights` may give one; None: any."""
     outranks_by: tuple[str, ...] | None = None
     """The attributes of a job that decide whom it outranks; None where that cannot be said."""
 

@@ -42,6 +42,7 @@ class LeastAttained(Rule):
     """Levels of attained service: a rank for those who wait, and a right over those who run."""
 
     name = "least-attained"
+    asks_in = ("preempt",)
     ranks_by = ("ran_s",)
 
     def __init__(self, levels_s: Sequence[float] = LEVELS_S, stretch: float = STRETCH) -> None:

@@ -20,6 +20,7 @@ class CellGuarantee(Rule):
     """
 
     name = "cells"
+    asks_in = ("reclaim",)
 
     def __init__(self) -> None:
         self._binding: Binding | None = None

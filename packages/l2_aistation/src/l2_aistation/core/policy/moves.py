@@ -20,18 +20,21 @@ class Moves(Rule):
     """
 
     name = "moves"
+    asks_in = ("consolidate",)
 
     def rights(self, world: World, request: Request) -> Right | None:
         """Jobs of no higher priority on nodes that are free in part."""
         if request.action != "consolidate":
             return None
         pool, demand = world.pool, request.demand
+        waited = max(round(request.now - request.job.submitted_at), 0)
+        if waited < RESTART_S:
+            return None
         usable = pool.usable
         need = need_of(demand)
-        waited = max(round(request.now - request.job.submitted_at), 0)
         share = Amount(need.accelerator_milli, need.cpu_milli).dominant_share(world.totals)
         most = round(share * FINEST) * waited
-        if waited < RESTART_S or not _room(world, demand.accelerators, need.cpu_milli):
+        if not _room(world, demand.accelerators, need.cpu_milli):
             return None  # moving makes room in one piece, not more room
         broken = usable & (pool.free_bits != 0) & (pool.free_bits != pool.all_bits)
         if not demand.accelerators:

@@ -13,6 +13,7 @@ class Priority(Rule):
     """The higher priority first; inside a queue it may also ask lower ones to leave."""
 
     name = "priority"
+    asks_in = ("preempt",)
 
     def __init__(self) -> None:
         self._lowests: dict[str, float] = {}

@@ -19,6 +19,7 @@ class QueueQuota(Rule):
     """Caps along the tree; and who is within its guarantee takes it back from those who borrow."""
 
     name = "quota"
+    asks_in = ("reclaim",)
 
     def limits(self, world: World, queue: str) -> bool:
         """Where it or one above it has a cap."""
