@@ -54,6 +54,8 @@ def over(queue: Queue, used: Amount, held: Amount) -> bool:
         return used.cpu_milli > queue.guarantee_cpu_cores * 1000
     if used.accelerator_milli <= queue.guarantee_accelerators * WHOLE:
         return False
+    if not queue.guarantee_models:
+        return True
     return not held.models or any(
         used.models.get(model, 0) > queue.guarantee_models.get(model, 0) * WHOLE for model in held.models
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from .amount import Amount, amount_of
 from .claims import Claim, Hold, room_for
@@ -254,7 +254,7 @@ class World:
     @property
     def tree(self) -> Tree:
         """The queues, and what each has from those above it."""
-        return cast("Tree", self.queues)
+        return self.queues  # type: ignore[return-value]  # __setattr__ sees to it
 
     def lineage(self, name: str) -> tuple[str, ...]:
         """A queue and those above it, up to the root."""

@@ -31,7 +31,7 @@ class HierarchicalFairness(Rule):
         self._known: dict[str, tuple[Any, ...]] = {}
         self._stamp: tuple[object, int] = (None, -1)
 
-    def rank(self, world: World, job: Job, now: float) -> Rank:
+    def rank(self, world: World, job: Job, now: float) -> Rank:  # noqa: ARG002
         """The shares of the queues from the root down to the job's; names keep branches apart."""
         stamp = world.turn, world.bookings
         if stamp != self._stamp:

@@ -51,10 +51,14 @@ def gather(session: Session, request: Request, right: Right) -> list[Candidate]:
             continue
         if not everywhere and not usable[placement.nodes].any():
             continue
-        if any(protects(world, job, request.job, now) for protects in protectors):
-            continue
-        weight = 1 + sum(weighs(world, job, now) for weighs in weighers)
-        found.append(Candidate(job, placement, weight))
+        for protects in protectors:
+            if protects(world, job, request.job, now):
+                break
+        else:
+            weight = 1
+            for weighs in weighers:
+                weight += weighs(world, job, now)
+            found.append(Candidate(job, placement, weight))
     found.sort(key=lambda item: (item.weight, item.job.id))
     for number, item in enumerate(found):
         item.number = number

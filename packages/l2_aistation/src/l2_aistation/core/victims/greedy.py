@@ -22,7 +22,7 @@ from .trial import Trial
 
 Floats = NDArray[np.float64]
 
-MOST_REGIONS = 3
+MOST_REGIONS = 2
 """Switches of a level that are looked at closely: those that look cheapest."""
 
 MOST_ESTIMATED = 16
