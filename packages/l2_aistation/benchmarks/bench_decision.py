@@ -96,6 +96,7 @@ class Site:
         queues = {f"q{number}": Queue(f"q{number}", guarantee_accelerators=100) for number in range(QUEUES)}
         self.world = World(cluster(), queues)
         self.now = 0.0
+        self.policies = default_policies()  # for all cycles, as the service has them
         self.names: Iterator[str] = (f"j{number}" for number in range(1 << 30))
         self.spent: dict[str, list[float]] = {}
         self.placed: list[int] = []
@@ -140,7 +141,7 @@ class Site:
         self.stop()
         self.submit()
         self.now += 1.0
-        session = Session(self.world, self.now)
+        session = Session(self.world, self.now, self.policies)
         total = 0.0
         for action in default_actions():
             began = time.thread_time()
