@@ -39,12 +39,13 @@ def find(session: Session, request: Request, right: Right) -> Plan | None:
         return alone
     if not trial.feasible():
         return None
-    return _search(trial) or _search(trial.narrowed())
+    plan = _search(trial)
+    if plan is None and (fewer := trial.narrowed()) is not None:
+        plan = _search(fewer)
+    return plan
 
 
 def _search(trial: Trial) -> Plan | None:
-    if not trial.candidates:
-        return None
     if len(trial.candidates) <= MOST_EXACT:
         return cheapest(trial)
     for way in _ways(trial):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from l2_aistation.core.cycle import Session
 from l2_aistation.core.job import Job
 from l2_aistation.core.policy import Request, Right, says
-from l2_aistation.core.pool import Bits, Ints, Placement
+from l2_aistation.core.pool import Placement
 from l2_aistation.core.states import JobState
 
 EVICTABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.HELD, JobState.RESUMING})
@@ -63,24 +61,3 @@ def gather(session: Session, request: Request, right: Right) -> list[Candidate]:
     for number, item in enumerate(found):
         item.number = number
     return found
-
-
-def rows_of(candidates: list[Candidate]) -> tuple[Ints, Ints, Bits, Ints, Ints]:
-    """All ranks of all candidates as arrays: candidate, node, bits of whole accelerators, cores, memory."""
-    placements = [item.placement for item in candidates]
-    return (
-        np.repeat(np.arange(len(placements)), [len(item) for item in placements]),
-        np.concatenate([item.nodes for item in placements]),
-        np.concatenate([_whole(item) for item in placements]),
-        np.concatenate([item.cpu_milli for item in placements]),
-        np.concatenate([item.memory_bytes for item in placements]),
-    )
-
-
-def _whole(placement: Placement) -> Bits:
-    """The bits of accelerators that are held whole; one that is shared is not free when one part goes."""
-    if placement.share_milli is None:
-        return placement.bits
-    bits = placement.bits.copy()
-    bits[placement.parts] = 0
-    return bits

@@ -17,7 +17,7 @@ from l2_aistation.core.demand import LEVELS, TaskDemand
 from l2_aistation.core.placement import Room, capacity, domains
 from l2_aistation.core.pool import Bits, Bools, Ints, Pool
 
-from .candidates import Candidate, rows_of
+from .candidates import Candidate
 from .trial import Trial
 
 Floats = NDArray[np.float64]
@@ -46,10 +46,14 @@ class Rows:
     memory: Ints
 
     @classmethod
-    def of(cls, candidates: list[Candidate], nodes: int) -> Rows:
+    def of(cls, trial: Trial) -> Rows:
         """Ranks of one candidate on one node make one row."""
-        who, node, bits, cpu, memory = rows_of(candidates)
-        key = who * nodes + node
+        held, who = trial.everybody, trial.who
+        node, bits, cpu, memory = held.nodes, held.bits, held.cpu_milli, held.memory_bytes
+        if held.share_milli is not None:  # a shared accelerator is not free when one part of it goes
+            bits = bits.copy()
+            bits[held.parts] = 0
+        key = who * len(trial.pool) + node
         if len(key) < 2 or bool((np.diff(key) > 0).all()):
             return cls(who, node, bits, cpu, memory)
         order = np.argsort(key, kind="stable")
@@ -157,7 +161,7 @@ def by_room(trial: Trial) -> Iterator[list[Candidate]]:
     """
     candidates = trial.candidates
     weights = np.array([item.weight for item in candidates], dtype=np.float64)
-    rows = Rows.of(candidates, len(trial.pool))
+    rows = Rows.of(trial)
     for mask in trial.masks:
         ledger = Ledger(trial, rows, weights, mask)
         found: dict[bytes, tuple[int, float, Ints]] = {}

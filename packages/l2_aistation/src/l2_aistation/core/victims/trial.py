@@ -57,7 +57,10 @@ class Trial:
         self.right = right
         self.candidates = candidates
         self.demand = request.demand
-        self.everybody: Placement | None = None
+        self.everybody = merged([item.placement for item in candidates])
+        """All that the candidates hold, rank by rank."""
+        self.who = np.repeat(np.arange(len(candidates)), [len(item.placement) for item in candidates])
+        """The candidate of each of these ranks."""
         self.masks = self._masks()
         self.refusal = session.refused(request.job, self.demand)
 
@@ -85,15 +88,10 @@ class Trial:
 
     def _merged(self, victims: Sequence[Candidate]) -> Placement:
         """All that some candidates hold; of many, picked out of what all hold."""
-        if len(victims) < MOST_MERGED or len(victims) * 4 < len(self.candidates):
-            return merged([item.placement for item in victims])
-        if self.everybody is None:
-            self.everybody = merged([item.placement for item in self.candidates])
-            self.who = np.repeat(
-                np.arange(len(self.candidates)), [len(item.placement) for item in self.candidates]
-            )
         if len(victims) == len(self.candidates):
             return self.everybody
+        if len(victims) < MOST_MERGED or len(victims) * 4 < len(self.candidates):
+            return merged([item.placement for item in victims])
         chosen = np.zeros(len(self.candidates), dtype=np.bool_)
         chosen[[item.number for item in victims]] = True
         return picked(self.everybody, chosen[self.who])
@@ -125,13 +123,16 @@ class Trial:
             return False  # it only waits for its turn
         return self.place(self.candidates) is not None
 
-    def narrowed(self) -> Trial:
-        """The same with candidates that may all leave together, the lightest ones first."""
+    def narrowed(self) -> Trial | None:
+        """The same with candidates that may all leave together, the lightest first; None if all may."""
+        if self.right.allows([item.job for item in self.candidates]):
+            return None
         together: list[Candidate] = []
-        if not self.right.allows([item.job for item in self.candidates]):
-            for item in self.candidates[:MOST_NARROWED]:
-                if self.right.allows([other.job for other in (*together, item)]):
-                    together.append(item)
+        for item in self.candidates[:MOST_NARROWED]:
+            if self.right.allows([other.job for other in (*together, item)]):
+                together.append(item)
+        if not together:
+            return None
         for number, item in enumerate(together):
             item.number = number
         return Trial(self.session, self.request, self.right, together)
