@@ -44,6 +44,20 @@ def test_an_array_is_one_submission_and_each_member_knows_its_number(site: Any, 
             time.sleep(0.05)
 
 
+def test_an_array_is_cancelled_by_its_id(site: Any, make_spec: Make) -> None:
+    spec = make_spec("import time; time.sleep(60)", name="sweep")
+    spec["array"] = {"count": 4, "most_running": 1}
+    answer = site.client.post("/api/v1/jobs", json=spec, headers=site.red).json()
+    site.until(answer["jobs"][0], "running")
+    path = f"/api/v1/jobs/{answer['id']}"
+    assert problem(site.client.post(f"{path}/cancel", headers=site.blue))[0] == 404
+    assert problem(site.client.post(f"{path}/release", headers=site.red))[0] == 409
+    cancelled = site.client.post(f"{path}/cancel", headers=site.red).json()
+    assert sorted(cancelled["jobs"]) == answer["jobs"]
+    for job in answer["jobs"]:
+        site.until(job, "cancelled")
+
+
 def test_a_pipeline_runs_in_its_order(site: Any) -> None:
     specs = list(yaml.safe_load_all((EXAMPLES / "pipeline.yaml").read_text("utf-8")))
     jobs = [row["id"] for row in bulk(site, *specs).json()["jobs"]]

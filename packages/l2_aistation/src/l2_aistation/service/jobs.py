@@ -15,7 +15,18 @@ from .rights import must_act
 from .specs import check_spec
 from .submission import submit
 
-__all__ = ["USE_CASES", "cancel", "check_spec", "find", "release", "requeue", "stop", "submit", "suspend"]
+__all__ = [
+    "USE_CASES",
+    "act",
+    "cancel",
+    "check_spec",
+    "find",
+    "release",
+    "requeue",
+    "stop",
+    "submit",
+    "suspend",
+]
 
 
 def find(platform: Platform, who: Principal, name: str) -> Job:
@@ -90,3 +101,27 @@ def stop(platform: Platform, job: Job, target: JobState, **body: Any) -> None:
 
 
 USE_CASES = {"cancel": cancel, "suspend": suspend, "release": release, "requeue": requeue}
+
+
+def act(platform: Platform, who: Principal, name: str, verb: str) -> dict[str, Any]:
+    """A verb on a job, or on all members of an array that it concerns, by the array's id."""
+    use_case = USE_CASES[verb]
+    members = [] if name in platform.world.jobs else _members(platform, who, name)
+    if not members:
+        return {"id": name, "state": use_case(platform, who, name)}
+    for member in members:
+        must_act(platform, who, platform.world.jobs[member])
+    done: dict[str, str] = {}
+    for member in members:
+        try:
+            done[member] = use_case(platform, who, member)
+        except Conflict:
+            continue  # its state has no such verb; others' may
+    if not done:
+        raise Conflict(f"no job of array {name} is in a state to {verb}", do="look at `aistation jobs`")
+    return {"id": name, "state": " and ".join(sorted(set(done.values()))), "jobs": list(done)}
+
+
+def _members(platform: Platform, who: Principal, array: str) -> list[str]:
+    jobs = platform.world.jobs.values()
+    return [job.id for job in jobs if job.array == array and who.may_see(job.tenant)]

@@ -129,10 +129,8 @@ def job_logs(
 async def act(
     job: str, verb: Literal["cancel", "suspend", "release", "requeue"], who: Caller, service: Platform
 ) -> dict[str, Any]:
-    """Cancels, suspends, releases or requeues a job."""
-    use_case = jobs.USE_CASES[verb]
-    state = await service.acall(lambda platform: use_case(platform, who, job))
-    return {"id": job, "state": state}
+    """Cancels, suspends, releases or requeues a job, or the jobs of an array by its id."""
+    return await service.acall(lambda platform: jobs.act(platform, who, job, verb))
 
 
 @router.get("/pool")
