@@ -77,8 +77,9 @@ class Session:
     turns: Turns | None = None
     blocked: list[tuple[tuple[object, ...], Lane]] | None = None
     """Kinds of jobs that find no room, once those that find some are placed."""
-    misfits: dict[Demand, int] = field(default_factory=dict)
-    """For each demand that found no place: how many promises it had to leave room for, at least."""
+    misfits: dict[tuple[Demand, frozenset[str]], int] = field(default_factory=dict)
+    """For each demand that found no place, and the promises that it may delay: how many others it had
+    to leave room for, at least."""
     timelines: dict[frozenset[str], Timeline] = field(default_factory=dict)
     stale: bool = False
     """Whether a promise may have been broken since the last look."""
@@ -243,6 +244,8 @@ class Session:
             world.promises[job.id] = promise
         self.promised[job.id] = promise
         self.timelines.clear()
+        self.misfits.clear()
+        self._barred.clear()
         self._outranked.clear()
         if promise is not None and (job.promised_at is None or promise.at != job.promised_at):
             job.promise = why
@@ -273,7 +276,8 @@ class Session:
 
     def _close_promised(self, lane: Lane, refusal: Refusal) -> None:
         """Those that would stay as long, or longer, and may delay the same promises."""
-        ignored, least = self.outranked(lane.first), self.misfits.get(lane.demand)
+        ignored = self.outranked(lane.first)
+        least = self.misfits.get((lane.demand, ignored))
         if least is None or (lane.demand, ignored) in self._barred or self._limited(lane.first.queue):
             return
         self._barred.add((lane.demand, ignored))

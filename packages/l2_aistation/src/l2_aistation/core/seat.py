@@ -82,7 +82,7 @@ def _in_gap(
     outranked = session.outranked(job)
     timeline = session.timeline(outranked)
     kept = timeline.kept_before(end)
-    if plain and kept >= session.misfits.get(demand, kept + 1):
+    if plain and kept >= session.misfits.get((demand, outranked), kept + 1):
         return _promised_to(timeline.promises[0].job)
     room = timeline.room(kept)
     pool = world.pool if room is None else room
@@ -102,7 +102,8 @@ def _in_gap(
 def _why_not(session: Session, job: Job, demand: Demand, kept: int, *, plain: bool) -> Refusal:
     world = session.world
     if plain and kept:
-        session.misfits[demand] = min(kept, session.misfits.get(demand, kept))
+        key = demand, session.outranked(job)
+        session.misfits[key] = min(kept, session.misfits.get(key, kept))
     if (kept or not plain) and place(world.pool, demand) is not None:
         timeline = session.timeline(session.outranked(job))
         if kept:
