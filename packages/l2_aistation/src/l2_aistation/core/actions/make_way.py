@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from l2_aistation.core.claims import Claim
 from l2_aistation.core.cycle import Session
 from l2_aistation.core.job import Job
-from l2_aistation.core.policy import Request, Right
+from l2_aistation.core.policy import Policy, Request
 from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.seat import smallest
 from l2_aistation.core.victims import Plan, find
@@ -35,11 +35,12 @@ Key = tuple[object, ...]
 def make_way(session: Session, action: str) -> None:
     """Finds victims for those who wait and have a right to ask, and keeps the place for them."""
     tried = 0
-    for key, lane in _claimants(session, action):
+    policies = [policy for policy in session.asked["rights"] if _asks_in(policy, action)]
+    for key, lane in _claimants(session, action, policies):
         while lane.entries and tried < MOST_CLAIMANTS:
             tried += 1
             request = Request(lane.first, smallest(lane.demand), action, session.now)
-            plan = _plan(session, request)
+            plan = _plan(session, request, policies)
             if plan is None:
                 _in_vain(session, key)
                 break  # its like would not find any either
@@ -47,15 +48,17 @@ def make_way(session: Session, action: str) -> None:
             carry_out(session, request, plan)
 
 
-def _claimants(session: Session, action: str) -> list[tuple[Key, Lane]]:
+def _claimants(session: Session, action: str, policies: Sequence[Policy]) -> list[tuple[Key, Lane]]:
     """The first of each kind of job that is blocked and has a right, in the order of the policies."""
-    found = []
+    world, found = session.world, []
     for kind, lane in blocked(session):
+        if not lane.entries:
+            continue
         key = action, *kind
-        if not lane.entries or not _due(session, key):
+        if key in world.unheard and not _due(session, key):
             continue
         request = Request(lane.first, smallest(lane.demand), action, session.now)
-        if next(_rights(session, request), None) is not None:
+        if any(policy.rights(world, request) is not None for policy in policies):
             found.append((session.rank(lane.first), lane.entries[0][:2], key, lane))
     found.sort(key=lambda item: item[:2])
     return [(key, lane) for _, _, key, lane in found]
@@ -65,12 +68,18 @@ def blocked(session: Session) -> list[tuple[Key, Lane]]:
     """Kinds of jobs that want room, or are held back by a limit that others fill; one lane of each."""
     if session.blocked is None:
         kinds: dict[Key, Lane] = {}
+        asks: dict[int, tuple[bool, bool]] = {}  # by the identity of refusals: many lanes share one
         for lane in session.lanes():
             refusal = lane.refusal
-            if refusal is None or not lane.entries or not may_ask(refusal):
+            if refusal is None or not lane.entries:
                 continue
-            job = lane.first
-            kind = job.queue, job.priority, lane.demand, level_of(job.ran_s), refusal.limit in LIMITS
+            known = asks.get(id(refusal))
+            if known is None:
+                known = asks[id(refusal)] = may_ask(refusal), refusal.limit in LIMITS
+            if not known[0]:
+                continue
+            job = lane.entries[0][2]
+            kind = job.queue, job.priority, lane.demand, level_of(job.ran_s), known[1]
             other = kinds.get(kind)
             if other is None or lane.entries[0][:2] < other.entries[0][:2]:
                 kinds[kind] = lane
@@ -83,19 +92,14 @@ def may_ask(refusal: Refusal) -> bool:
     return not refusal.forever and (refusal.limit in LIMITS or wants_room(refusal))
 
 
-def _rights(session: Session, request: Request) -> Iterator[Right]:
-    for policy in session.asked["rights"]:
-        asks_in = getattr(policy, "asks_in", None)
-        if asks_in is not None and request.action not in asks_in:
-            continue
+def _asks_in(policy: Policy, action: str) -> bool:
+    actions = getattr(policy, "asks_in", None)
+    return actions is None or action in actions
+
+
+def _plan(session: Session, request: Request, policies: Sequence[Policy]) -> Plan | None:
+    for policy in policies:
         right = policy.rights(session.world, request)
-        if right is not None:
-            yield right
-
-
-def _plan(session: Session, request: Request) -> Plan | None:
-    for first in _rights(session, request):
-        right: Right | None = first
         while right is not None:
             plan = find(session, request, right)
             if plan is not None:
@@ -105,8 +109,8 @@ def _plan(session: Session, request: Request) -> Plan | None:
 
 
 def _due(session: Session, key: Key) -> bool:
-    known = session.world.unheard.get(key)
-    return known is None or not 0 <= session.now - known[0] < known[1]
+    at, wait = session.world.unheard[key]
+    return not 0 <= session.now - at < wait
 
 
 def _in_vain(session: Session, key: Key) -> None:

@@ -20,22 +20,25 @@ class Moves(Rule):
     """
 
     name = "moves"
+
+    def __init__(self) -> None:
+        self._stamp: tuple[object, int] = (None, -1)
+        self._free = 0, 0
+
     asks_in = ("consolidate",)
 
     def rights(self, world: World, request: Request) -> Right | None:
         """Jobs of no higher priority on nodes that are free in part."""
         if request.action != "consolidate":
             return None
-        pool, demand = world.pool, request.demand
-        waited = max(round(request.now - request.job.submitted_at), 0)
-        if waited < RESTART_S:
-            return None
+        demand = request.demand
+        waited = round(request.now - request.job.submitted_at)
+        if waited < RESTART_S or not self._room(world, demand.accelerators, demand.cpu_milli):
+            return None  # moving makes room in one piece, not more room
+        pool, need = world.pool, need_of(demand)
         usable = pool.usable
-        need = need_of(demand)
         share = Amount(need.accelerator_milli, need.cpu_milli).dominant_share(world.totals)
         most = round(share * FINEST) * waited
-        if not _room(world, demand.accelerators, need.cpu_milli):
-            return None  # moving makes room in one piece, not more room
         broken = usable & (pool.free_bits != 0) & (pool.free_bits != pool.all_bits)
         if not demand.accelerators:
             broken = usable & (pool.cpu_free > 0) & (pool.tasks > 0)
@@ -44,10 +47,13 @@ class Moves(Rule):
             [other for other in victims if other.priority <= request.job.priority], moves=True, most=most
         )
 
-
-def _room(world: World, accelerators: int, cpu_milli: int) -> bool:
-    pool = world.pool
-    usable = pool.usable
-    if int(np.bitwise_count(pool.free_bits[usable]).sum()) < accelerators:
-        return False
-    return int(np.maximum(pool.cpu_free[usable], 0).sum()) >= cpu_milli
+    def _room(self, world: World, accelerators: int, cpu_milli: int) -> bool:
+        """Whether so much is free in sum."""
+        stamp = world.turn, world.bookings
+        if self._stamp != stamp:
+            pool = world.pool
+            usable = pool.usable
+            cards = int(np.bitwise_count(pool.free_bits[usable]).sum())
+            self._free = cards, int(np.maximum(pool.cpu_free[usable], 0).sum())
+            self._stamp = stamp
+        return accelerators <= self._free[0] and cpu_milli <= self._free[1]
