@@ -31,7 +31,8 @@ def job(name: str, count: int = 1, accelerators: int = 8, at: float = 0.0, **opt
 
 def world(jobs: list[Job], queues: list[Queue] | None = None, pool: Pool | None = None) -> World:
     made = World(pool or cluster(), {queue.name: queue for queue in queues or [Queue("default")]})
-    made.jobs = {item.id: item for item in jobs}
+    for item in jobs:
+        made.jobs[item.id] = item
     return made
 
 
