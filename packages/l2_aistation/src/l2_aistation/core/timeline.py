@@ -245,20 +245,25 @@ class Timeline:
         return zip(ordered, [*ordered[1:], NEVER], strict=True)
 
     def _within(self, wish: Wish, begin: float, limit: float) -> Start | None:
-        """The first fitting start of a span: what fits at one time of it fits at all later ones."""
-        later = np.unique(self.ends[(self.ends > begin) & (self.ends < limit)]).tolist()
-        times = [begin, *later]
+        """The first fitting start of a span.
+
+        What fits at one time inside of it fits at all later ones; its begin is an edge, and stands alone.
+        """
+        at_once = self._fits(wish, begin)
+        if at_once is not None:
+            return at_once
+        times = np.unique(self.ends[(self.ends > begin) & (self.ends < limit)]).tolist()
         best: Start | None = None
         low, high = 0, len(times) - 1
         probe = high  # the end of the span first: it tells whether to look for more
         while low <= high:
             found = self._fits(wish, times[probe])
-            if found is None:
-                if best is None:
-                    return None
-                low = probe + 1
-            else:
+            if found is not None:
                 best, high = found, probe - 1
+            elif best is None:
+                return None
+            else:
+                low = probe + 1
             probe = (low + high) // 2
         return best
 
