@@ -26,7 +26,8 @@ A file in `scenarios/` is a list of cases:
       A job: {id, queue, tenant, owner, priority, tasks, accelerators, cores, model, models, required,
       preferred, share_milli, share_bytes, least, time_s, expected_s, preemptible, labels, since, checkpoint,
       one_per_node, data, near, apart, spread_level, most_per_domain}; near and apart are lists of
-      {labels, level, required}; {not_before, reservation, array, most_running, depends_on: [[job, condition]]}.
+      {labels, level, required}; {not_before, reservation, array, most_running, depends_on: [[job,
+      condition]]}.
 Evicted jobs stop at the next step, unless it says `stop: []`.
 """
 
@@ -213,25 +214,26 @@ def stage(case: dict[str, Any]) -> Rehearsal:
     return Rehearsal(world)
 
 
-def mark(pool: Pool, step: dict[str, Any]) -> None:
+def mark(world: World, step: dict[str, Any]) -> None:
+    """What is said of nodes and of times."""
     for node in step.get("weak", []):
-        pool.set_health(node, ok=False)
+        world.pool.set_health(node, ok=False)
     for data, nodes in step.get("cached", {}).items():
-        pool.set_cached(data, nodes)
+        world.pool.set_cached(data, nodes)
+    for name, table in step.get("windows", {}).items():
+        world.windows[name] = Window.from_record({"name": name, **table})
+    for name in step.get("closed", []):
+        del world.windows[name]
 
 
 def happen(play: Rehearsal, step: dict[str, Any]) -> None:
     assert step.keys() <= STEP_KEYS, f"unknown: {step.keys() - STEP_KEYS}"
     play.now = float(step.get("at", play.now + 1))
-    mark(play.world.pool, step)
     if "stop" not in step:
         play.stop()
     elif step["stop"]:
         play.stop(*step["stop"])
-    for name, table in step.get("windows", {}).items():
-        play.world.windows[name] = Window.from_record({"name": name, **table})
-    for name in step.get("closed", []):
-        del play.world.windows[name]
+    mark(play.world, step)
     for node in step.get("restore", []):
         play.restore(node)
     for name, table in step.get("queues", {}).items():
@@ -249,6 +251,22 @@ def happen(play: Rehearsal, step: dict[str, Any]) -> None:
         play.submit(item)
 
 
+def check_places(world: World, step: dict[str, Any]) -> None:
+    def of(name: str) -> Placement:
+        placement = world.claims[name].placement if name in world.claims else world.jobs[name].placement
+        assert placement is not None
+        return placement
+
+    for name, nodes in step.get("nodes", {}).items():
+        assert sorted({world.pool.facts[number].id for number in of(name).nodes}) == sorted(nodes)
+    for name, places in step.get("places", {}).items():
+        assert [list(bit_places(word)) for word in of(name).bits.tolist()] == places
+    for name, leaves in step.get("leaves", {}).items():
+        assert len({world.pool.leaf[number] for number in of(name).nodes}) == leaves
+    for name, tasks in step.get("tasks", {}).items():
+        assert len(of(name)) == tasks
+
+
 def check(play: Rehearsal, step: dict[str, Any], outcome: Outcome) -> None:
     world = play.world
     if "starts" in step:
@@ -261,22 +279,7 @@ def check(play: Rehearsal, step: dict[str, Any], outcome: Outcome) -> None:
         assert words in f"{refusal.limit}: {refusal.words()}"
     if "runs" in step:
         assert play.running() == sorted(step["runs"])
-    for name, nodes in step.get("nodes", {}).items():
-        placement = world.claims[name].placement if name in world.claims else world.jobs[name].placement
-        assert placement is not None
-        assert sorted({world.pool.facts[number].id for number in placement.nodes}) == sorted(nodes)
-    for name, places in step.get("places", {}).items():
-        placement = world.jobs[name].placement
-        assert placement is not None
-        assert [list(bit_places(word)) for word in placement.bits.tolist()] == places
-    for name, leaves in step.get("leaves", {}).items():
-        placement = world.jobs[name].placement
-        assert placement is not None
-        assert len({world.pool.leaf[number] for number in placement.nodes}) == leaves
-    for name, tasks in step.get("tasks", {}).items():
-        placement = world.claims[name].placement if name in world.claims else world.jobs[name].placement
-        assert placement is not None
-        assert len(placement) == tasks
+    check_places(world, step)
     for name, at in step.get("promised", {}).items():
         assert world.jobs[name].promised_at == at
     for name, words in step.get("told", {}).items():
