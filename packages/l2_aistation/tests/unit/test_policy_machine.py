@@ -182,7 +182,7 @@ class Life(RuleBasedStateMachine):
             assert entry.job.preemptible
             if entry.action == "preempt":
                 assert entry.job.queue == entry.claimant.queue
-                assert entry.job.priority < entry.claimant.priority
+                assert entry.job.priority <= entry.claimant.priority
         self._no_cycle()
         self._quotas(outcome.entries)
         return outcome.entries
