@@ -129,6 +129,7 @@ def test_parts_survive_words() -> None:
     slots = pool.slots(placement, ["worker"])
     assert [slot.accelerators for slot in slots] == [(0,), (0,), (1,)]
     assert {slot.accelerator_bytes for slot in slots} == {20_000 * MIB}
+    assert {slot.share for slot in slots} == {0.434}  # whole thousandths of 20,000 / 46,068
     again = pool.placement(slots, ["worker"])
     pool.take(placement)
     pool.give(again)

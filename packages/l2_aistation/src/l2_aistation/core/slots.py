@@ -28,6 +28,13 @@ class Slot:
     accelerator_milli: int = 0
     accelerator_bytes: int = 0
 
+    @property
+    def share(self) -> float:
+        """The share of each of its accelerators; a part too small to count is a thousandth."""
+        if not (self.accelerator_milli or self.accelerator_bytes):
+            return 1.0
+        return max(self.accelerator_milli, 1) / WHOLE
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:

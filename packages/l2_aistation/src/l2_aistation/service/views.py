@@ -161,6 +161,7 @@ def _attempt_record(attempt: Attempt, leaf: Mapping[str, str]) -> AttemptRecord:
                 node=slot.node,
                 leaf=leaf.get(slot.node, "unknown"),
                 accelerators=list(slot.accelerators),
+                accelerator_share=slot.share,
             )
             for slot in attempt.slots
         ],
