@@ -9,6 +9,9 @@ from . import Rule
 MOST_PROMISES = 8
 """Promises at a time: each costs a look at the future in every cycle."""
 
+AGAIN_S = 86_400.0
+"""A job that made way for others is promised a start too, once it has waited so long in all."""
+
 
 class BoundedStart(Rule):
     """Jobs that small ones could keep out for ever have their start bounded when they begin to wait.
@@ -23,9 +26,9 @@ class BoundedStart(Rule):
         self.most = most
         self.every = every
 
-    def reserves(self, world: World, job: Job, now: float) -> bool:  # noqa: ARG002
-        """While there are few promises: to each that could be starved and has never started."""
-        if job.ran_s > 0:
+    def reserves(self, world: World, job: Job, now: float) -> bool:
+        """While there are few promises: to each that could be starved and has not started, or long ago."""
+        if job.ran_s > 0 and now - job.submitted_at - job.ran_s < AGAIN_S:
             return False
         return len(world.promises) < self.most and (self.every or can_be_starved(world, job))
 
