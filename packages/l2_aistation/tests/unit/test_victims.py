@@ -221,8 +221,7 @@ def test_in_a_full_pool_of_1250_nodes_no_gang_too_many_leaves() -> None:
         )
         pool.up[:] = True
         world = World(pool, {"a": Queue("a", guarantee_accelerators=8 * nodes), "b": Queue("b")})
-        number = 0
-        for size in (64,) * 19 + (34,):
+        for number, size in enumerate((64,) * 19 + (34,)):
             demand = Demand((TaskDemand("worker", size, 1000, 0, 8),), size)
             found = place(pool, demand)
             assert found is not None
@@ -230,7 +229,6 @@ def test_in_a_full_pool_of_1250_nodes_no_gang_too_many_leaves() -> None:
             world.jobs[job.id] = job
             world.take(job, found)
             job.state, job.started_at = JobState.RUNNING, float(number)
-            number += 1
         gang = Demand((TaskDemand("worker", nodes, 1000, 0, 8),), nodes)
         claimant = Job(id="c", tenant="t", queue="a", priority=0, submitted_at=0, demand=gang)
         world.jobs["c"] = claimant

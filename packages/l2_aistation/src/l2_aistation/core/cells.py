@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .amount import WHOLE
 from .demand import LEVELS
 from .placement import domains
 from .pool import Bools, Ints
@@ -40,6 +41,16 @@ class Binding:
         """The nodes that are somebody's."""
         mask: Bools = self.owner != NOBODY
         return mask
+
+
+def size_milli(world: World, cells: tuple[Cells, ...]) -> int:
+    """Thousandths of accelerators in some cells, each as large as the largest domain of its level."""
+    pool, total = world.pool, 0
+    for cell in cells:
+        bits = pool.all_bits if cell.model is None else pool.bits_of(cell.model)
+        sizes = np.bincount(domains(pool, cell.level), weights=np.bitwise_count(bits))
+        total += cell.count * int(sizes.max(initial=0)) * WHOLE
+    return total
 
 
 def bind(world: World) -> Binding:

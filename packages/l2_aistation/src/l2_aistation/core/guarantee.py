@@ -17,12 +17,15 @@ def need_of(demand: Demand) -> Amount:
     return need
 
 
-def filled(queue: Queue, used: Amount) -> float | None:
-    """The used share of a guarantee (its fullest resource); None without a guarantee."""
+def filled(queue: Queue, used: Amount, cells_milli: int = 0) -> float | None:
+    """The used share of a guarantee (its fullest resource); None without a guarantee.
+
+    `cells_milli` are the accelerators of its cells, where they are more than those it is guaranteed.
+    """
     shares = [
         in_use / sure
         for sure, in_use in (
-            (queue.guarantee_accelerators * WHOLE, used.accelerator_milli),
+            (max(queue.guarantee_accelerators * WHOLE, cells_milli), used.accelerator_milli),
             (queue.guarantee_cpu_cores * 1000, used.cpu_milli),
             *((sure * WHOLE, used.models.get(model, 0)) for model, sure in queue.guarantee_models.items()),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from l2_aistation.core.amount import WHOLE, Amount
+from l2_aistation.core.cells import size_milli
 from l2_aistation.core.guarantee import filled
 from l2_aistation.core.world import Job, Queue, World
 
@@ -46,7 +47,8 @@ class HierarchicalFairness(Rule):
     def _step(self, world: World, name: str) -> tuple[int, float, str]:
         queue = world.queues.get(name) or Queue(name)
         used = world.by_queue.get(name, NOTHING)
-        sure = filled(queue, used)
+        cells = size_milli(world, queue.cells) if queue.cells else 0
+        sure = filled(queue, used, cells)
         if sure is not None and sure < 1:
             return SURE, sure, name
         return BORROWING, self.share(world, queue, used), name
