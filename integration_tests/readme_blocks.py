@@ -43,7 +43,8 @@ class Reader:
     """Somebody with an empty home, a shell and the packages installed.
 
     `words` says what the README's words for the reader's own things are here (patterns and texts, asked
-    for when they are needed); `ends` gives the commands that may also end with 1: their answer may be no.
+    for when they are needed); `ends` gives the commands that may also end with 1: their answer may be no;
+    a command with a part of `left_out` needs what is not here, the world's network above all.
     `serve` goes on in the background, as in a second terminal; `ready` waits for it.
     """
 
@@ -52,6 +53,8 @@ class Reader:
     port: int
     words: Mapping[str, str | Callable[[], str]] = field(default_factory=dict)
     ends: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ("…",)
+    extra: Mapping[str, str] = field(default_factory=dict)
     ready: Callable[[], None] = lambda: None
     server: subprocess.Popen[bytes] | None = None
 
@@ -61,7 +64,8 @@ class Reader:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OGAI_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
         cache = {"OGAI_CACHE": str(cache_home())}
-        return kept | cache | {"PATH": path, "HOME": str(self.home), "COLUMNS": "200"}
+        own = {"PATH": path, "HOME": str(self.home), "COLUMNS": "200"}
+        return {**kept, **cache, **self.extra, **own}
 
     def read(self, path: Path) -> None:
         """Types every block of a README that is marked as one to run."""
@@ -70,7 +74,8 @@ class Reader:
                 self.run([sys.executable, "-c", self.mine(content)], content)
             else:
                 for command in commands(language, content):
-                    self.type(command)
+                    if not any(part in command for part in self.left_out):
+                        self.type(command)
 
     def type(self, command: str) -> str:
         """One line at the prompt."""
