@@ -87,7 +87,7 @@ def validation(found: Result) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--jobs", type=int, help="only the first so many: a quick look, no bars")
+    parser.add_argument("--jobs", type=int, help="only the first so many: a quick look")
     options = parser.parse_args()
     trace = read_trace(DATA)
     trace.jobs = [replace(job, queue="default") for job in trace.jobs[: options.jobs]]
@@ -101,7 +101,7 @@ def main() -> None:
     wait, bound = ours.row()["wait_p99_h"], easy.row()["wait_p99_h"]
     each = 1000 * ours.cpu_s / max(ours.cycles, 1)
     spent = f"{ours.cycles} cycles, {each:.2f} ms of CPU each, {ours.evictions} evictions"
-    rows = [validation(result) for result in (fifo, strict, sjf)]
+    rows = [validation(result) for result in (fifo, strict, sjf)] if options.jobs is None else []
     rows += [
         line(
             "mean completion, no oracle",
