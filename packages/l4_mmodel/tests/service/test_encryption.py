@@ -158,6 +158,8 @@ def test_content_from_before_is_read_and_can_be_sealed(
     assert vault.verify("tiny").ref == "tiny@1"
     assert vault.collect() == []
     assert vault.seal() == 0
+    with pytest.raises(Failed, match="sealed, and encryption is off"):
+        Mmodel(settings).verify("tiny")
     vault.close()
 
 

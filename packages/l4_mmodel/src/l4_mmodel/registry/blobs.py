@@ -63,6 +63,10 @@ class Blobs:
             except FileNotFoundError:
                 continue
             return stream if blobs.ring is None else self._reading(stream, tenant, name)
+        if self.ring is None and any((self.root / "sealed" / tenant).glob("*/*")):
+            raise Failed(
+                f"{name}: its content is sealed, and encryption is off here", do="set OGAI_L4_ENCRYPT=1"
+            )
         raise Failed(f"{name}: its content is gone from the store", do="register the version again")
 
     @classmethod
