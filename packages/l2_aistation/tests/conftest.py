@@ -18,7 +18,6 @@ import pytest
 pytest.register_assert_rewrite("l2_aistation.testing")
 
 
-
 def program(name: str) -> str:
     """A PostgreSQL program on PATH or where Debian keeps it."""
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
