@@ -153,7 +153,7 @@ def test_progress_says_a_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
         ("meter --since nan", "since: is no moment"),
         ("serve --port 99999", "--port"),
         ("image add x {chinese}", "chinese is not compressed by zstd"),
-        ("token create a --tenant demo --role boss", "role: 'boss' is not one of user, operator"),
+        ("token create a --tenant demo --role boss", "role: 'boss' is not one of user"),
         ("provision lease-1 --image debian --ssh-key {empty}", "holds no public key"),
         ("enroll 127.0.0.1:1 -u admin --password-file {empty}", "password: is empty"),
         ("enroll 127.0.0.1:1 -u admin --password-file {binary}", "binary: holds no text"),
