@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import rfc8785
 from fastapi import FastAPI
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from l0_infra_os._kit import config, database, documents, files, logs, problems, tokens, web
 from pydantic_settings import SettingsConfigDict
@@ -54,6 +55,28 @@ def test_a_written_document_reads_back_with_the_same_digest(text: str, number: i
     note = Note(producer=PRODUCER, text=text, size=number)
     again = Note.parse(json.loads(json.dumps(note.as_json())))
     assert again.digest() == note.digest()
+
+
+NUMBERS = st.one_of(st.integers(-(2**53) + 1, 2**53 - 1), st.floats(allow_nan=False, allow_infinity=False))
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+@example([0.0001, 0.00001, 1e-7, 1e16, 1e21, 2.0**53, -0.0, 4.5, 123456789.125, 5e-324])
+@example(
+    {
+        "b": '\x7f\x1f\u2028/\\"',
+        "a": "\n",
+        "\u00e9": 1,
+        "\U0001f600": 2,
+    }
+)
+def test_the_canonical_form_is_the_reference_implementations(value: object) -> None:
+    assert documents.canonical(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
