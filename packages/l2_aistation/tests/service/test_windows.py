@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from l2_aistation.service import cycles
 
 Make = Callable[..., dict[str, Any]]
 
@@ -69,6 +70,18 @@ def test_windows_that_cannot_be(site: Any, change: dict[str, Any], field: str) -
     answer = put(site, "w", {**window(10, 10), **change})
     assert (answer.status_code, answer.json()["field"]) == (422, field)
     assert site.client.get("/api/v1/windows", headers=site.operator).json() == []
+
+
+def test_the_journal_goes_on_from_a_new_snapshot_and_stays_short(
+    site: Any, make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cycles, "SNAPSHOT_EVERY", 3)
+    for _ in range(6):
+        site.until(site.submit(make_spec(resources={"accelerators": 8})), "completed")
+    answer = site.client.get("/api/v1/replay", headers=site.operator).json()
+    assert answer["same"]
+    assert answer["cycles"] <= 3
+    assert len(site.service.store.journal(0, 1000)) <= 6, "the last two snapshots' entries are kept"
 
 
 def test_decisions_replay(site: Any, make_spec: Make) -> None:

@@ -18,6 +18,8 @@ from .launch import start_commands
 from .platform import Platform
 
 FULL_CYCLE_EVERY_S = 30.0
+SNAPSHOT_EVERY = 20_000
+"""Cycles after which the journal goes on from a new snapshot; what lies before the last but one goes."""
 log = logging.getLogger(__name__)
 EVICTABLE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.HELD, JobState.RESUMING})
 
@@ -69,6 +71,8 @@ class Cycles:
     def _run(self, only: frozenset[str] | None) -> Session:
         platform = self.platform
         began = time.thread_time()
+        if platform.decisions >= SNAPSHOT_EVERY:
+            platform.begin_journal()
         recorder = platform.recorder
         told = recorder.begin()
         session = Session(platform.world, platform.clock(), self.policies, only)
@@ -82,6 +86,7 @@ class Cycles:
             return session
         decided = session.statement.commit()
         platform.batch.decided(session.now, recorder.end(told, session, decided))
+        platform.decisions += 1
         for entry in decided:
             self._carry_out(entry)
         for job, refusal in session.told:

@@ -84,6 +84,7 @@ class Platform:
     world: World = field(init=False)
     facts: ClusterFacts = field(init=False)
     recorder: Recorder = field(init=False)
+    decisions: int = 0
     attempts: dict[str, Attempt] = field(default_factory=dict)
     cordons: dict[str, str] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
@@ -151,6 +152,7 @@ class Platform:
     def begin_journal(self) -> None:
         """From here on decisions are written so that they can be run again: the world as it is now first."""
         self.recorder = Recorder(self.world)
+        self.decisions = 0
         self.batch.snapshot = self.clock(), dump(snapshot(self.world))
 
     def _load_policy(self) -> None:
