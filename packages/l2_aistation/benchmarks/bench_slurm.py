@@ -285,6 +285,7 @@ def compare_places(
             **base,
             "name": "gangs wider than Slurm's",
             "ours": worse,
+            "ratio": None,
             "unit": "gangs",
             "bar": 0,
             "ok": not worse,
@@ -302,8 +303,9 @@ def rows() -> list[dict[str, Any]]:
         base = {"layer": "l2", "how": how}
         name = f"CPU a job, {load.name}, submit to placed"
         if shutil.which("apt-get") is None or os.geteuid() != 0:
-            peer = {"peer": "not run: needs apt-get and root", "ok": None}
-            table.append({**base, "name": name, "ours": round(ours.cpu_ms, 3), **peer})
+            peer = {"peer": "not run: needs apt-get and root", "peer_version": None, "ratio": None}
+            bar = {"unit": "ms of CPU a job", "bar": 1 / 8, "ok": None}
+            table.append({**base, **peer, **bar, "name": name, "ours": round(ours.cpu_ms, 3)})
             continue
         with tempfile.TemporaryDirectory() as folder:
             theirs, version = measure_slurm(Path(folder), load)
