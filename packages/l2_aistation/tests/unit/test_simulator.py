@@ -176,6 +176,36 @@ def test_conservation(policy: str, jobs: Trace, shape: str, stop_s: float) -> No
     assert result.evictions or result.lost_s == 0
 
 
+def test_who_waits_for_a_promise_when_the_last_event_has_passed_still_runs() -> None:
+    at = (
+        1824,
+        3790,
+        4162,
+        5835,
+        6439,
+        6776,
+        7855,
+        9045,
+        10909,
+        10953,
+        12443,
+        14265,
+        15026,
+        16189,
+        16884,
+        16906,
+    )
+    took = (7824, 2472, 507, 319, 1763, 7632, 8843, 8698, 816, 3957, 2654, 194, 1527, 189, 8794, 1073, 2721)
+    width = (4, 4, 8, 2, 1, 1, 2, 1, 1, 1, 3, 3, 6, 6, 6, 3, 4)
+    queues = "yyyyyyxxxxxyyyxyx"
+    jobs = [
+        TraceJob(f"j{n}", float(when), float(took[n]), width[n], queue=queues[n])
+        for n, when in enumerate((*at, 18537))
+    ]
+    result = simulate(Trace("t", jobs), cluster("2x4"), scheme("ours"), Costs(600.0, 30.0, 30.0))
+    assert (result.unfinished, len(result.jct_s)) == (0, 17)
+
+
 @pytest.mark.parametrize("policy", ["fifo", "tiresias", "ours"])
 def test_without_an_oracle_nobody_asks_it(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from l2_aistation.simulator.engine import Simulation

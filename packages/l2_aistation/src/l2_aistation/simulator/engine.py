@@ -30,6 +30,9 @@ from .results import Result, jain
 FULL_CYCLE_EVERY_S = 600.0
 """A cycle over all waiting jobs at least so often, if anything happens at all."""
 
+MOST_VAIN_WAKES = 1000
+"""How often in a row a scheme is woken though nothing runs and nobody comes, before it is given up."""
+
 END, STOPPED, QUOTA = 0, 1, 2
 Progress = Callable[[int, int], None]
 
@@ -73,6 +76,7 @@ class Simulation:
     fresh: list[str] = field(default_factory=list)
     last_full: float = 0.0
     widest: int = 0
+    vain_wakes: int = 0
 
     def __post_init__(self) -> None:
         pool = Pool(self.facts)
@@ -109,12 +113,16 @@ class Simulation:
         times = [self.events[0][0]] if self.events else []
         if self.arrived < len(self.trace.jobs):
             times.append(self.trace.jobs[self.arrived].submit_s)
-        if not times:
+        if times:
+            self.vain_wakes = 0
+        elif not self.waiting or self.vain_wakes == MOST_VAIN_WAKES:
             return None
+        else:
+            self.vain_wakes += 1
         wake = self.scheme.wake(self.now)
         if wake is not None:
             times.append(max(wake, self.now))
-        return max(min(times), self.now)
+        return max(min(times), self.now) if times else None
 
     def _moment(self) -> None:
         """All that happens now: ends and stops first, then quotas, then arrivals."""
