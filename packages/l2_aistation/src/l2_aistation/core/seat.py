@@ -13,6 +13,7 @@ from .explain import misfit
 from .job import Job
 from .placement import place
 from .pool import Bools, Placement
+from .promise import Promise
 from .refusal import Refusal
 from .timeline import gap_end, lasts, nodes_for
 
@@ -60,7 +61,7 @@ def _beside(session: Session, job: Job, demand: Demand) -> Refusal | None:
     """On what is free and not promised to others while the job would run."""
     world = session.world
     own = world.promises.get(job.id)
-    if own is not None and own.at <= session.now and bookable(session, job, own.placement):
+    if own is not None and _may_start(session, own) and bookable(session, job, own.placement):
         session.book(job, own.placement)
         return None
     masks = session.places(job)
@@ -71,6 +72,18 @@ def _beside(session: Session, job: Job, demand: Demand) -> Refusal | None:
     if own is not None and plain and place(world.pool, demand) is None:
         return _misfit(session, demand)  # a look at the pool is cheaper than one at the future
     return _in_gap(session, job, demand, masks, plain=plain)
+
+
+def _may_start(session: Session, own: Promise) -> bool:
+    """Whether a promised place, if it is free, may be taken now.
+
+    Before its time where no other promise comes first: on the same nodes the job ends no later than planned,
+    so nobody behind it is worse off.  Near reservations and maintenance the plan is kept to the letter.
+    """
+    if own.at <= session.now:
+        return True
+    world = session.world
+    return not world.windows and all(own.at <= other.at for other in world.promises.values())
 
 
 def _in_gap(
