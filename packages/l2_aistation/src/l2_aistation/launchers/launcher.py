@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -75,7 +76,7 @@ class Option:
         return self.least is None or value >= self.least
 
 
-class Launcher:
+class Launcher(ABC):
     """A preset.  Sub-classes say their options and make the launch."""
 
     name: ClassVar[str]
@@ -117,9 +118,9 @@ class Launcher:
                 do="give a path relative to the shared folder, without '..'",
             )
 
+    @abstractmethod
     def launch(self, preset: Preset, place: Place) -> Launch:
         """The command and environment of one task."""
-        raise NotImplementedError
 
     def flags(self, options: Mapping[str, Any], *, joined: bool = False) -> list[str]:
         """The options that have a flag, as `--flag value` (or `--flag=value`); a true one alone."""
