@@ -16,20 +16,22 @@ CONSEQUENCE = 40
 
 
 class Rule(NamedTuple):
-    """One pattern of a label."""
+    """One pattern of a label; `action` where this form asks for another than the label does."""
 
     label: str
     weight: int
     pattern: re.Pattern[str]
     needles: tuple[str, ...]
+    action: str | None = None
 
 
 def _rule(label: str, weight: int, pattern: str, needles: str) -> Rule:
     return Rule(label, weight, re.compile(pattern), tuple(needles.split("|")))
 
 
-def _xid(label: str, weight: int, codes: str, rest: str = "") -> Rule:
-    return _rule(label, weight, rf"Xid \(PCI:[^)]*\): (?:{codes}),{rest}", "Xid (")
+def _xid(label: str, weight: int, codes: str, rest: str = "", action: str | None = None) -> Rule:
+    rule = _rule(label, weight, rf"Xid \(PCI:[^)]*\): (?:{codes}),{rest}", "Xid (")
+    return rule._replace(action=action)
 
 
 RULES: tuple[Rule, ...] = (
@@ -41,7 +43,8 @@ RULES: tuple[Rule, ...] = (
         "fallen off the bus|GPU is lost|Unable to determine the device handle for GPU",
         "fallen off the bus|GPU is lost|Unable to determine the device handle for GPU",
     ),
-    _xid("gpu_ecc_uncorrectable", 100, "48|94|95|140|171|172"),
+    _xid("gpu_ecc_uncorrectable", 100, "48|95|140|171|172"),
+    _xid("gpu_ecc_uncorrectable", 99, "94", action="restart"),  # contained: only the process died
     _rule(
         "gpu_ecc_uncorrectable",
         95,
@@ -63,8 +66,9 @@ RULES: tuple[Rule, ...] = (
     _xid(
         "gpu_app_fault", 85, r"8|13|25|31|32|39|40|41|44|66|67|68|69|7[0-256]|8\d|96|97|98|99|10[0-5]|109|126"
     ),
-    _xid("benign", 10, "63|92|106|107|152|153|156|162|163|43|45|37|38|141"),
-    _xid("benign", 10, "144|145|146|147|148|149|150", "(?=.* Nonfatal )"),
+    _xid("benign", 11, "63", action="watch"),  # a row is remapped at the next reset
+    _xid("benign", 10, "92|106|107|152|153|156|162|163|43|45|37|38|141"),
+    _xid("benign", 11, "144|145|146|147|148|149|150", "(?=.* Nonfatal )", action="watch"),
     _rule(
         "nvswitch_error",
         85,
@@ -82,7 +86,7 @@ RULES: tuple[Rule, ...] = (
         85,
         "Error 802|system not yet initialized|no CUDA-capable device is detected"
         "|No CUDA GPUs are available|CUDA_ERROR_NOT_INITIALIZED|cudaErrorSystemNotReady",
-        "802|system not yet initialized|CUDA-capable device|No CUDA GPUs|CUDA_ERROR_NOT_INITIALIZED"
+        "Error 802|system not yet initialized|CUDA-capable device|No CUDA GPUs|CUDA_ERROR_NOT_INITIALIZED"
         "|cudaErrorSystemNotReady",
     ),
     _rule(
@@ -279,7 +283,8 @@ RULES: tuple[Rule, ...] = (
         85,
         r"(?:grad[ _]norm|(?<!nan )\bloss)[^\w\s:=]?\s*[:=]\s*(?:tensor\()?[-+]?(?:nan|inf)\b"
         "|[Ll]oss is (?:nan|NaN|inf|not finite)",
-        "nan|NaN|inf|not finite",
+        ": nan|= nan|  nan|:nan|=nan|(nan|-nan|+nan|: inf|= inf|  inf|:inf|=inf|(inf|-inf|+inf"
+        "|oss is nan|oss is NaN|oss is inf|oss is not finite",
     ),
     _rule(
         "benign",

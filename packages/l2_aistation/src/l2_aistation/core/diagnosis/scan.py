@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from .rules import EXCEPTION, NOT_THE_USERS, RULES, Rule
+from .interest import Interest, interest_of
+from .rules import EXCEPTION, NOT_THE_USERS
 from .series import Series
 from .times import Moment, moment_of
 
@@ -22,7 +23,6 @@ _ENTITY = re.compile(
     r"\b(?:0000|000\d|[0-9a-fA-F]{8}):[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?\b|\bmlx5_\d+\b|nvswitch\d+"
 )
 _SEQUENCE = re.compile(r"\[Rank (\d+)\].*SeqNum=(\d+)")
-_TRACEBACK = "Traceback (most recent call last)"
 _LAG = 16
 
 
@@ -51,6 +51,7 @@ class Sign:
     count: int = 0
     evidence: list[str] = field(default_factory=list)
     at: float | None = None
+    action: str | None = None
 
     def add(self, line: str) -> None:
         """One more line of evidence."""
@@ -90,27 +91,48 @@ class _OneStream:
         self._sequences: dict[int, int] = {}
 
     def block(self, before: list[str], lines: list[str]) -> None:
-        text = "\n".join(lines)
-        matched: set[int] = set()
-        for rule in RULES:
-            if any(needle in text for needle in rule.needles):
-                matched.update(self._apply(rule, before, lines))
-        if self._in_traceback or _TRACEBACK in text:
-            self._exceptions(lines, matched)
-        if "SeqNum=" in text:
-            self._collect_sequences(lines)
-        self._series.read(lines)
+        """Reads some lines; `before` are the last ones of the block before, for context."""
+        for index, line in enumerate(lines):
+            interest = interest_of(line)
+            if interest.rules or interest.traceback or self._in_traceback:
+                self._line(interest, before, lines, index)
+            if interest.sequence:
+                self._collect_sequence(line)
+            if interest.series:
+                self._series.read(line)
         self._position += len(lines)
 
-    def _apply(self, rule: Rule, before: list[str], lines: list[str]) -> Iterator[int]:
-        for index, line in enumerate(lines):
-            if any(needle in line for needle in rule.needles) and rule.pattern.search(line):
-                yield index
-                self._note(
-                    rule.label, rule.weight, index, line, context=[*before, *lines[max(0, index - 3) : index]]
-                )
+    def _line(self, interest: Interest, before: list[str], lines: list[str], index: int) -> None:
+        line = lines[index]
+        known = False
+        for rule in interest.rules:
+            if rule.pattern.search(line):
+                known = True
+                context = [*before, *lines[max(0, index - 3) : index]]
+                self._note(rule.label, rule.weight, index, line, context, rule.action)
+        if interest.traceback:
+            self._in_traceback = True
+        elif self._in_traceback:
+            self._exception(index, line, known=known)
 
-    def _note(self, label: str, weight: int, index: int, line: str, context: Iterable[str] = ()) -> None:
+    def _exception(self, index: int, line: str, *, known: bool) -> None:
+        """The last line of a traceback that no rule knows is an error of the user's own code."""
+        found = EXCEPTION.match(line)
+        if found is None:
+            return
+        self._in_traceback = False
+        if not known and not NOT_THE_USERS.match(found["name"].rpartition(".")[2]):
+            self._note("user_code_error", 60, index, line)
+
+    def _note(
+        self,
+        label: str,
+        weight: int,
+        index: int,
+        line: str,
+        context: Iterable[str] = (),
+        action: str | None = None,
+    ) -> None:
         sign = self._signs.get(label)
         if sign is None or weight > sign.weight:
             rank, node, entity = _place(line, context)
@@ -123,6 +145,7 @@ class _OneStream:
                 self._stream.rank if rank is None else rank,
                 entity,
                 at=self._stream.at,
+                action=action,
             )
             if sign is not None:
                 fresh.count, fresh.evidence = sign.count, sign.evidence
@@ -130,22 +153,11 @@ class _OneStream:
             sign = self._signs[label] = fresh
         sign.add(line.strip())
 
-    def _exceptions(self, lines: list[str], matched: set[int]) -> None:
-        """The last line of a traceback that no rule knows is an error of the user's own code."""
-        for index, line in enumerate(lines):
-            if _TRACEBACK in line:
-                self._in_traceback = True
-            elif self._in_traceback and (found := EXCEPTION.match(line)):
-                self._in_traceback = False
-                if index not in matched and not NOT_THE_USERS.match(found["name"].rpartition(".")[2]):
-                    self._note("user_code_error", 60, index, line)
-
-    def _collect_sequences(self, lines: list[str]) -> None:
-        for line in lines:
-            found = _SEQUENCE.search(line)
-            if found:
-                rank, number = int(found[1]), int(found[2])
-                self._sequences[rank] = min(number, self._sequences.get(rank, number))
+    def _collect_sequence(self, line: str) -> None:
+        found = _SEQUENCE.search(line)
+        if found:
+            rank, number = int(found[1]), int(found[2])
+            self._sequences[rank] = min(number, self._sequences.get(rank, number))
 
     def finish(self) -> list[Sign]:
         for label, weight, line in self._series.findings():

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
 from statistics import median
 
-_MENTIONS = ("iteration", "step", "loss")
-_LOSS = re.compile(r"\b(?:lm )?loss['\"]?\s*[:=]\s*([-+]?\d+\.?\d*(?:[eE][-+]?\d+)?)")
-_STEP_TIME = re.compile(
-    r"(?:elapsed time per iteration|step[ _]time)[^:=]*[:=]\s*(\d+\.?\d*(?:[eE][-+]?\d+)?)"
-)
+_NUMBER = r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?"
+_LOSS = re.compile(rf"loss['\"]?\s*[:=]\s*({_NUMBER})")
+_STEP_TIME = re.compile(rf"(?:(?<=elapsed )time per iteration|(?<=step[ _])time)[^:=]*[:=]\s*({_NUMBER})")
 
 _SPIKE_FACTOR = 1.3
 _SLOWER_FACTOR = 1.04
@@ -28,27 +25,27 @@ class Series:
         self._spike: str | None = None
         self._slow: str | None = None
 
-    def read(self, lines: Iterable[str]) -> None:
-        """Takes in lines; those that print no number are passed over."""
-        for line in lines:
-            if not any(word in line for word in _MENTIONS):
-                continue
-            if found := _LOSS.search(line):
-                self._losses.append((float(found[1]), line))
-                self._spike = self._spike or self._spiked()
-            if found := _STEP_TIME.search(line):
-                self._times.append((float(found[1]), line))
-                self._slow = self._slow or self._slower()
+    def read(self, line: str) -> None:
+        """Takes in what a line prints of loss and step time, if anything."""
+        loss = _number_after(_LOSS, "loss", line)
+        if loss is not None:
+            self._losses.append((loss, line))
+            self._spike = self._spike or self._spiked()
+        time = _number_after(_STEP_TIME, "time", line)
+        if time is not None:
+            self._times.append((time, line))
+            self._slow = self._slow or self._slower()
 
     def _spiked(self) -> str | None:
         """Two values in a row far above the band of those before."""
-        if len(self._losses) < 4 or self._losses[-2][0] <= self._losses[-3][0]:
+        if len(self._losses) < 4 or min(self._losses[-2][0], self._losses[-1][0]) <= self._losses[-3][0]:
             return None  # the cheap look first: nearly every line ends here
         *before, first, second = self._losses
         band = [value for value, _line in before[-20:]]
-        limit = max(band) + (_SPIKE_FACTOR - 1) * max(median(band), 0.0)
-        settled = max(band) <= 2 * median(band)  # the first steps of a training fall steeply
-        return first[1] if settled and median(band) > 0 and min(first[0], second[0]) > limit else None
+        highest, middle = max(band), median(band)
+        limit = highest + (_SPIKE_FACTOR - 1) * max(middle, 0.0)
+        settled = highest <= 2 * middle  # the first steps of a training fall steeply
+        return first[1] if settled and middle > 0 and min(first[0], second[0]) > limit else None
 
     def _slower(self) -> str | None:
         """The last steps all slower than a steady beginning."""
@@ -68,3 +65,14 @@ class Series:
         if self._slow is not None:
             found.append(("straggler", 15, self._slow))
         return found
+
+
+def _number_after(pattern: re.Pattern[str], word: str, line: str) -> float | None:
+    """The number of the first match; a pattern is tried only where its word stands."""
+    at = line.find(word)
+    while at >= 0:
+        whole = at == 0 or not (line[at - 1].isalnum() or line[at - 1] == "_") or word == "time"
+        if whole and (found := pattern.match(line, at)):
+            return float(found[1])
+        at = line.find(word, at + 1)
+    return None

@@ -179,7 +179,7 @@ def _cause(sign: Sign, others: Iterable[Sign]) -> Cause:
     return Cause(
         sign.label,
         label.category,
-        label.action,
+        sign.action or label.action,
         sign.node,
         sign.rank,
         tuple(evidence),
