@@ -20,16 +20,20 @@ from typing import Any
 from l3_ylink._kit.problems import Failed, Problem
 from l3_ylink.backends.local import TIED
 
+from .engines.crash import after_crash
 from .plan import RunPlan
 from .worker import answer
-
-MOST_CRASHES = 20
 
 Task = dict[str, Any]
 
 
 def run_tasks(plan: RunPlan, tasks: Sequence[Task], workers: int) -> Iterator[Task]:
     """Does tasks, yielding each answer as it comes; the first problem ends the run."""
+    if plan.engine is not None:
+        with contextlib.closing(plan.engine.run(plan, tasks, workers)) as replies:
+            for reply in replies if tasks else ():
+                yield _checked(reply)
+        return
     if workers == 1 or len(tasks) <= 1:
         for task in tasks:
             yield _checked(answer(plan, task))
@@ -94,26 +98,14 @@ class _Pool:
                 _end(process)
 
     def _do(self, process: subprocess.Popen[str] | None, task: Task) -> tuple[subprocess.Popen[str], Task]:
-        for _ in range(MOST_CRASHES):
+        while True:
             process = process or self._start()
             reply = _ask(process, task)
             if reply is not None:
                 return process, reply
             _end(process)
             process = None
-            task = self._after_crash(task)
-        raise Failed(
-            f"{task['task']} of block {task['block']} brought its worker down {MOST_CRASHES} times",
-            do="look at the worker's messages above",
-        )
-
-    def _after_crash(self, task: Task) -> Task:
-        """The task again: now noting each file; with the note of a crash, without that file."""
-        mark = self.folder / f".reading-{task['block']}"
-        if task.get("careful") and mark.exists():
-            task = {**task, "skip": [*task.get("skip", ()), mark.read_text("utf-8")]}
-            mark.unlink()
-        return {**task, "careful": True}
+            task = after_crash(self.folder, task)
 
     def _start(self) -> subprocess.Popen[str]:
         environment = {

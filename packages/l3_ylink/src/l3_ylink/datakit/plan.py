@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from l3_ylink._kit.documents import digest_of
 from l3_ylink._kit.files import atomic_write
@@ -14,6 +15,9 @@ from l3_ylink._kit.problems import BadInput, NotFound
 from .documents.store import AGAIN, BlockStore
 from .gather.listing import Block, Listing, Piece
 from .recipe import Recipe, parse_recipe
+
+if TYPE_CHECKING:
+    from .engines import Engine
 
 FILE = "run.json"
 
@@ -28,6 +32,8 @@ class RunPlan:
     blocks: list[Block]
     unlisted: int
     key: str
+    engine: Engine | None = field(default=None, repr=False)
+    """Where this run's tasks are done; None: processes of this machine.  Not a part of what is saved."""
 
     @classmethod
     def make(cls, folder: Path, recipe: Recipe, input_folder: Path, listing: Listing) -> RunPlan:

@@ -17,7 +17,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from l3_ylink._kit.problems import BadInput, Conflict
@@ -26,6 +26,7 @@ from l3_ylink.documents import DatasetManifest
 from .decide import Decisions, decide, write_decisions
 from .documents.store import Signals, disk, sweep
 from .engine import run_tasks
+from .engines import Engine
 from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER, export_instructions, export_text, export_tokens
 from .gather.listing import list_blocks
 from .plan import FILE, RunPlan
@@ -62,18 +63,20 @@ def run_recipe(
     input_folder: Path,
     out: Path,
     workers: int = 1,
+    engine: Engine | None = None,
     block_bytes: int = BLOCK_BYTES,
     progress: Progress = lambda _stage, _done, _whole: None,
 ) -> DataRun:
     """Makes a data set from a folder of documents.
 
-    The result is the same, byte by byte, for any number of workers.  The same call after a kill goes on
-    and repeats at most the blocks that were being worked on.  Raises `BadInput` for an empty input or a
-    folder that is not a run's, `Conflict` while another process writes to `out`, `Failed` on a full disk.
+    The result is the same, byte by byte, for any number of workers and on any engine (None: processes
+    here).  The same call after a kill goes on and repeats at most the blocks that were being worked on.
+    Raises `BadInput` for an empty input or a folder that is not a run's, `Conflict` while another process
+    writes to `out`, `Failed` on a full disk.
     """
     listing = list_blocks(input_folder, recipe.sources, block_bytes)
     _check_files(recipe, input_folder)
-    plan = RunPlan.make(out, recipe, input_folder, listing)
+    plan = replace(RunPlan.make(out, recipe, input_folder, listing), engine=engine)
     _check_out(out, input_folder)
     with disk(out):
         out.mkdir(parents=True, exist_ok=True)
