@@ -10,6 +10,7 @@ from typing import IO
 
 from ._kit.problems import BadInput
 from .core.diagnosis import Diagnosis, Stream, diagnose_lines
+from .flight_dumps import is_dump, read_dump
 
 _MOST_OF_A_LINE = 64 * 1024
 
@@ -18,13 +19,18 @@ def diagnose(paths: Sequence[Path | str]) -> Diagnosis:
     """Names the first cause in the logs of ranks and kernels, or "unknown".
 
     Files are read as streams, so memory does not grow with them; bytes that are no UTF-8 are
-    replaced; `.gz` is unpacked.  `BadInput` names a file that cannot be read.
+    replaced; `.gz` is unpacked.  Flight Recorder dumps (as PyTorch writes them, or as JSON) may be
+    among the files: they name the rank that the others wait for.  `BadInput` names a file that cannot
+    be read.
     """
     if not paths:
         raise BadInput(
             "no file is given", field="files", do="give the logs of the ranks, and dmesg where you have it"
         )
-    return diagnose_lines([Stream(Path(path).name, _lines(Path(path))) for path in paths])
+    files = [Path(path) for path in paths]
+    dumps = [path for path in files if is_dump(path)]
+    streams = [Stream(path.name, _lines(path)) for path in files if path not in dumps]
+    return diagnose_lines(streams, [read_dump(path) for path in dumps])
 
 
 def _lines(path: Path) -> Iterator[str]:

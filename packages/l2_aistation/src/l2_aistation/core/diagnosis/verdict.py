@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from l2_aistation.core.healing import Cause, Evidence, LostNode, RankExit, Stall
 
+from .flight import RankDump, Suspect, find_suspects
 from .rules import CONSEQUENCE, REFUSAL, ROOT
 from .scan import Scanner, Sign, Stream
 from .vocabulary import LABELS
@@ -32,6 +33,8 @@ _SIGNAL_LABELS = {
 _BAD_INPUT = 2
 _NODE_MARGIN_S = 1.0
 _MOST_CONSEQUENCES = 4
+_SUSPECT_WEIGHT = 60
+"""Above the ranks that only report a time-out, below a cause that a log names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,15 @@ class Diagnosis:
         return {"causes": [_plain(cause) for cause in self.causes], "lines": self.lines}
 
 
-def diagnose_lines(streams: Iterable[Stream]) -> Diagnosis:
-    """Reads logs of ranks and kernels, each a stream, and names the first cause, or "unknown"."""
+def diagnose_lines(streams: Iterable[Stream], dumps: Iterable[RankDump] = ()) -> Diagnosis:
+    """Reads logs of ranks and kernels, each a stream, and names the first cause, or "unknown".
+
+    Flight Recorder `dumps` of the ranks, where there are any, name the rank that the others wait for.
+    """
     scanner = Scanner()
     for stream in streams:
         scanner.read(stream)
-    ordered = _by_rank_of_cause(scanner.signs)
+    ordered = _by_rank_of_cause([*scanner.signs, *map(_suspect_sign, find_suspects(dumps))])
     causes = [_cause(sign, ordered[1:] if number == 0 else ()) for number, sign in enumerate(ordered)]
     return Diagnosis(tuple(causes) or (_unknown(()),), scanner.lines)
 
@@ -137,6 +143,14 @@ def _stall_sign(stall: Stall) -> Sign:
     )
     for line in stall.evidence or (f"rank {stall.rank} on {stall.node}: {stall.kind}",):
         sign.add(line)
+    return sign
+
+
+def _suspect_sign(suspect: Suspect) -> Sign:
+    label = "nccl_collective_desync" if suspect.kind == "mismatch" else "nccl_timeout"
+    weight = _SUSPECT_WEIGHT + (ROOT - _SUSPECT_WEIGHT if suspect.kind == "mismatch" else 0)
+    sign = Sign(label, weight, (1 << 20, suspect.rank), rank=suspect.rank)
+    sign.add(f"rank {suspect.rank} ({suspect.kind}) in process group {suspect.group}: {suspect.evidence}")
     return sign
 
 
