@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import orjson
 import pyarrow.parquet as pq
 
@@ -29,12 +26,15 @@ from .recipe import InstructionSet
 from .steps.contamination import SEPARATOR, Decontaminate
 from .steps.tokenise import Tokenise
 from .transform.instructions import Row, read_instructions
-from .transform.megatron import join, token_type
-from .transform.tokens import PARTS, committed_part, make_tokenizer, part_paths
+from .transform.merge import merge_tokens
+from .transform.tokens import committed_part, drop_part, make_tokenizer, part_path, plan_parts
 
 MANIFEST = "dataset-manifest.json"
 TEXT_FOLDER = "text"
 INSTRUCTIONS = "instructions"
+PROBED = 64
+"""Documents on which the two tokenisers are compared before the fast one is believed."""
+
 COLUMNS = ("id", "source", "path", "format", "title", "language")
 
 Tell = Callable[[int, int], None]
@@ -94,11 +94,11 @@ def export_tokens(
         )
     tokenizer = make_tokenizer(step, plan.input, plan.folder, signals, kept)
     digest = digest_of_file(tokenizer)
-    lengths, dtype = _parts(plan, signals, kept, digest, step, workers, tell)
+    sample = list(signals.texts(sorted(kept)[:PROBED]).values())
+    dtype = plan_parts(plan.folder, step, tokenizer, sample)
+    _parts(plan, signals, kept, digest, step, workers, tell)
     prefix = plan.folder / "tokens" / "text"
-    join(prefix, [part_paths(plan.folder, block.number)[0] for block in plan.blocks], lengths, dtype)
-    tokens = int(sum(int(part.sum()) for part in lengths))
-    rows = sum(len(part) for part in lengths)
+    rows, tokens = merge_tokens(prefix, [part_path(plan.folder, block.number) for block in plan.blocks])
     shards = [
         _shard(prefix.with_suffix(".bin"), plan.folder, rows, tokens),
         _shard(prefix.with_suffix(".idx"), plan.folder, 0),
@@ -109,38 +109,26 @@ def export_tokens(
     with disk(plan.folder):
         manifest.write(plan.folder / MANIFEST)
     for block in plan.blocks:
-        for path in part_paths(plan.folder, block.number):
-            path.unlink(missing_ok=True)
+        drop_part(plan.folder, block.number)
     return manifest
 
 
 def _parts(
     plan: RunPlan, signals: Signals, kept: set[int], tokenizer: str, step: Tokenise, workers: int, tell: Tell
-) -> tuple[list[np.ndarray[Any, np.dtype[np.int32]]], np.dtype[Any]]:
+) -> None:
     """Tokenises every block into a part; parts that are whole already are left."""
-    with disk(plan.folder / PARTS):
-        atomic_write(plan.folder / PARTS / "plan.json", json.dumps({"end": step.end}))
     tasks = []
-    keys = {}
     for block in plan.blocks:
         first = int(signals.first[block.number])
         rows = [row - first for row in signals.block_rows(block.number) if row in kept]
         key = digest_of(
             {"tokenizer": tokenizer, "end": step.end, "block": plan.block_key(block), "rows": rows}
         )
-        keys[block.number] = key
-        if committed_part(plan.folder, block.number, key) is None:
+        if not committed_part(plan.folder, block.number, key):
             tasks.append({"task": "tokenise", "block": block.number, "rows": rows, "key": key})
     there = len(plan.blocks) - len(tasks)
     for done, _ in enumerate(run_tasks(plan, tasks, workers), there + 1):
         tell(done, len(plan.blocks))
-    lengths = [
-        np.asarray(committed_part(plan.folder, number, key) or [], np.int32) for number, key in keys.items()
-    ]
-    from tokenizers import Tokenizer
-
-    vocabulary = Tokenizer.from_file(str(plan.folder / "tokenizer.json")).get_vocab_size()
-    return lengths, token_type(vocabulary)
 
 
 def export_instructions(plan: RunPlan) -> DatasetManifest:

@@ -7,18 +7,20 @@ indices; everything little-endian.  `.bin` holds the tokens, nothing else.
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from l3_ylink._kit.problems import BadInput
-from l3_ylink.datakit.documents.store import write_whole
+from l3_ylink.datakit.documents.store import disk, write_whole
 
 MAGIC = b"MMIDIDX\x00\x00"
 VERSION = 1
@@ -35,6 +37,14 @@ TYPES = {
 CODES = {np.dtype(kind): code for code, kind in TYPES.items()}
 SMALL_VOCABULARY = 65_500
 HEADER = struct.Struct("<9sQBQQ")
+LONGEST = 2**31 - 1
+"""Tokens of one document: the index holds its length in an i32."""
+
+CHUNK = 1 << 20
+"""Documents, or tokens, that are handled at once."""
+
+Tokens = npt.NDArray[np.integer[Any]]
+Chunks = Callable[[], Iterator[Tokens]]
 
 
 def token_type(vocabulary: int) -> np.dtype[Any]:
@@ -42,68 +52,121 @@ def token_type(vocabulary: int) -> np.dtype[Any]:
     return np.dtype(np.uint16 if vocabulary < SMALL_VOCABULARY else np.int32)
 
 
-def write_index(path: Path, lengths: npt.NDArray[np.integer[Any]], dtype: np.dtype[Any]) -> None:
+def write_index(path: Path, lengths: Tokens, dtype: np.dtype[Any]) -> None:
     """Writes the index of documents with these lengths, one sequence each."""
-    lengths = np.asarray(lengths, np.int32)
-    offsets = np.zeros(len(lengths), np.int64)
-    np.cumsum(lengths[:-1].astype(np.int64) * dtype.itemsize, out=offsets[1:])
+    entries = np.arange(len(lengths) + 1)
+    write_index_chunks(
+        path, dtype, len(lengths), len(entries), lambda: iter((lengths,)), lambda: iter((entries,))
+    )
+
+
+def write_index_chunks(
+    path: Path, dtype: np.dtype[Any], sequences: int, entries: int, lengths: Chunks, documents: Chunks
+) -> None:
+    """Writes an index from chunks of lengths (asked for twice) and of document entries: memory is bounded."""
 
     def write(neighbour: Path) -> None:
         with open(neighbour, "wb") as stream:
-            stream.write(HEADER.pack(MAGIC, VERSION, CODES[dtype], len(lengths), len(lengths) + 1))
-            lengths.astype("<i4").tofile(stream)
-            offsets.astype("<i8").tofile(stream)
-            np.arange(len(lengths) + 1, dtype="<i8").tofile(stream)
+            stream.write(HEADER.pack(MAGIC, VERSION, CODES[dtype], sequences, entries))
+            for chunk in lengths():
+                chunk.astype("<i4").tofile(stream)
+            at = 0
+            for chunk in lengths():
+                ends = np.cumsum(chunk, dtype=np.int64)
+                ((ends - chunk + at) * dtype.itemsize).astype("<i8").tofile(stream)
+                at += int(ends[-1]) if len(ends) else 0
+            for chunk in documents():
+                chunk.astype("<i8").tofile(stream)
 
     write_whole(path, write)
 
 
-def write_tokens(
-    prefix: Path, documents: Iterable[npt.NDArray[np.integer[Any]]], *, vocabulary: int
-) -> tuple[int, int]:
+class TokenWriter:
+    """Writes `prefix.bin` and `prefix.idx` from runs of documents; both appear when it is closed.
+
+    Memory: 4 bytes a document.  An error inside the `with` block leaves nothing.
+    """
+
+    def __init__(self, prefix: Path, dtype: np.dtype[Any]) -> None:
+        self.prefix, self.dtype = Path(prefix), dtype
+        self.tokens = self.documents = 0
+        self._lengths: list[npt.NDArray[np.int32]] = []
+        self._bin = with_suffix(self.prefix, ".bin")
+        self._neighbour = self._bin.with_name(f".{self._bin.name}.{os.getpid()}.tmp")
+
+    def __enter__(self) -> Self:
+        with disk(self._bin):
+            self._bin.parent.mkdir(parents=True, exist_ok=True)
+            self._stream = open(self._neighbour, "wb")
+        return self
+
+    def write(self, tokens: Tokens, lengths: Tokens) -> None:
+        """Adds documents: their tokens in a row, and how many each has."""
+        if len(lengths) and int(lengths.max()) > LONGEST:
+            raise BadInput(f"a document has more than {LONGEST} tokens", do="split it")
+        limits = np.iinfo(self.dtype)
+        if len(tokens) and tokens.dtype != self.dtype and int(tokens.max()) > limits.max:
+            raise BadInput(
+                f"token {int(tokens.max())} does not fit into {self.dtype}",
+                do="give the tokenizer's vocabulary",
+            )
+        with disk(self._bin):
+            self._stream.write(np.ascontiguousarray(tokens, self.dtype).data)
+        self._lengths.append(lengths.astype(np.int32))
+        self.tokens += len(tokens)
+        self.documents += len(lengths)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                with disk(self._bin):
+                    os.fsync(self._stream.fileno())
+                lengths = np.concatenate([np.zeros(0, np.int32), *self._lengths])
+                with_suffix(self.prefix, ".idx").unlink(missing_ok=True)
+                with disk(self._bin):
+                    os.replace(self._neighbour, self._bin)
+                write_index(with_suffix(self.prefix, ".idx"), lengths, self.dtype)
+        finally:
+            self._stream.close()
+            self._neighbour.unlink(missing_ok=True)
+
+
+def with_suffix(prefix: Path, suffix: str) -> Path:
+    """`prefix` with a suffix behind its whole name, dots and all."""
+    return prefix.with_name(prefix.name + suffix)
+
+
+def write_tokens(prefix: Path, documents: Iterable[Tokens], *, vocabulary: int) -> tuple[int, int]:
     """Writes `prefix.bin` and `prefix.idx` from documents of tokens; returns documents and tokens."""
-    dtype = token_type(vocabulary)
-    lengths: list[int] = []
-
-    def write(neighbour: Path) -> None:
-        with open(neighbour, "wb") as stream:
-            for document in documents:
-                np.asarray(document, dtype).tofile(stream)
-                lengths.append(len(document))
-
-    write_whole(prefix.with_suffix(".bin"), write)
-    write_index(prefix.with_suffix(".idx"), np.asarray(lengths, np.int64), dtype)
-    return len(lengths), sum(lengths)
+    with TokenWriter(prefix, token_type(vocabulary)) as writer:
+        for group in _groups(documents):
+            lengths = np.fromiter(map(len, group), np.int64, len(group))
+            writer.write(np.concatenate(group), lengths)
+    return writer.documents, writer.tokens
 
 
-def join(prefix: Path, parts: list[Path], lengths: list[npt.NDArray[np.int32]], dtype: np.dtype[Any]) -> None:
-    """Joins part files of raw tokens into one pair; memory does not grow with the tokens."""
-
-    def write(neighbour: Path) -> None:
-        with open(neighbour, "wb") as target:
-            for part in parts:
-                with open(part, "rb") as source:
-                    _copy(source.fileno(), target.fileno(), part.stat().st_size)
-
-    write_whole(prefix.with_suffix(".bin"), write)
-    write_index(prefix.with_suffix(".idx"), np.concatenate([np.zeros(0, np.int32), *lengths]), dtype)
-
-
-def _copy(source: int, target: int, size: int) -> None:
-    done = 0
-    while done < size:
-        sent = os.sendfile(target, source, done, min(size - done, 1 << 30))
-        if not sent:
-            raise OSError(0, "a part of the token file is shorter than it was")
-        done += sent
+def _groups(documents: Iterable[Tokens]) -> Iterator[list[Tokens]]:
+    group: list[Tokens] = []
+    size = 0
+    for document in documents:
+        group.append(np.asarray(document, np.int64) if not len(document) else np.asarray(document))
+        size += len(document) + 1
+        if size >= CHUNK:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 class TokenFile:
     """A token file, mapped into memory: `file[i]` is document i, `file.tokens` all tokens in a row."""
 
     def __init__(self, prefix: Path) -> None:
-        path = Path(prefix).with_name(Path(prefix).name + ".idx")
-        data = path.read_bytes()
+        self.prefix = Path(prefix)
+        path = with_suffix(self.prefix, ".idx")
+        data = _mapped(path)
         try:
             magic, version, code, sequences, entries = HEADER.unpack_from(data)
         except struct.error as error:
@@ -113,22 +176,36 @@ class TokenFile:
         if len(data) < HEADER.size + 12 * sequences + 8 * entries:
             raise BadInput("is cut short", field=str(path), do="write the data set again")
         self.dtype = np.dtype(TYPES[code])
-        self.lengths = np.frombuffer(data, "<i4", sequences, HEADER.size)
-        self.offsets = np.frombuffer(data, "<i8", sequences, HEADER.size + 4 * sequences)
-        self._bin = path.with_suffix(".bin")
+        at = HEADER.size
+        self.lengths = np.frombuffer(data, "<i4", sequences, at)
+        self.offsets = np.frombuffer(data, "<i8", sequences, at + 4 * sequences)
+        self.documents = np.frombuffer(data, "<i8", entries, at + 12 * sequences)
+        self.modes = len(data) > at + 12 * sequences + 8 * entries
+        self.bin = with_suffix(self.prefix, ".bin")
 
     @cached_property
-    def tokens(self) -> npt.NDArray[np.integer[Any]]:
+    def tokens(self) -> Tokens:
         """Every token of the file, in order."""
-        if not self._bin.stat().st_size:
+        if not self.bin.stat().st_size:
             return np.zeros(0, self.dtype)
-        return np.memmap(self._bin, self.dtype, "r")
+        return np.memmap(self.bin, self.dtype, "r")
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, number: int) -> npt.NDArray[np.integer[Any]]:
+    def __getitem__(self, number: int) -> Tokens:
         if not 0 <= number < len(self):
             raise IndexError(number)
         start = int(self.offsets[number]) // self.dtype.itemsize
         return self.tokens[start : start + int(self.lengths[number])]
+
+
+def _mapped(path: Path) -> bytes | mmap.mmap:
+    try:
+        with open(path, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            return mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if size else b""
+    except FileNotFoundError as error:
+        raise BadInput(
+            "there is no such index", field=str(path), do="give the path without .bin or .idx"
+        ) from error

@@ -17,11 +17,11 @@ from l3_ylink.datakit.documents import columns
 from l3_ylink.datakit.documents.store import BlockStore, Signals, disk, write_whole
 from l3_ylink.datakit.steps.tokenise import Tokenise
 
-from .megatron import token_type
+from .encoder import Encoder, Engine, encode_documents, load_encoder
+from .megatron import TokenWriter, token_type, with_suffix
 
 TOKENIZER = "tokenizer.json"
 PARTS = "parts"
-TEXTS_AT_ONCE = 512
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, end: str, path: Path) -> None:
@@ -95,52 +95,55 @@ def _sample(signals: Signals, kept: set[int], most: int) -> Iterator[str]:
 
 
 @lru_cache(maxsize=2)
-def _load(path: Path, _digest: str) -> Any:
-    from tokenizers import Tokenizer
-
-    return Tokenizer.from_file(str(path))
+def _load(path: Path, _digest: str, engine: Engine) -> Encoder:
+    return load_encoder(path, engine)
 
 
-def part_paths(out: Path, number: int) -> tuple[Path, Path]:
-    """The raw tokens of a block, and the file that commits them."""
-    return out / PARTS / f"part-{number:06d}.bin", out / PARTS / f"part-{number:06d}.json"
+def plan_parts(out: Path, step: Tokenise, tokenizer: Path, sample: list[str]) -> np.dtype[Any]:
+    """Chooses the encoder, once for all workers, and writes what they need; returns the tokens' type."""
+    encoder = load_encoder(tokenizer, sample=sample)
+    end = encoder.token(step.end)
+    with disk(out / PARTS):
+        atomic_write(out / PARTS / "plan.json", json.dumps({"end": end, "engine": encoder.engine}))
+    return token_type(encoder.vocabulary)
 
 
-def committed_part(out: Path, number: int, key: str) -> list[int] | None:
-    """The document lengths of a block's part, if it is whole and has this key."""
-    data, manifest = part_paths(out, number)
+def part_path(out: Path, number: int) -> Path:
+    """The token file of a block, without suffix; beside it lies a `.json` that commits it."""
+    return out / PARTS / f"part-{number:06d}"
+
+
+def committed_part(out: Path, number: int, key: str) -> bool:
+    """Whether a block's part is whole and was made with this key."""
+    prefix = part_path(out, number)
     try:
-        about = json.loads(manifest.read_bytes())
-        return about["lengths"] if about["key"] == key and data.stat().st_size == about["bytes"] else None
+        about = json.loads(with_suffix(prefix, ".json").read_bytes())
+        size = with_suffix(prefix, ".bin").stat().st_size
+        return about["key"] == key and size == about["bytes"] and with_suffix(prefix, ".idx").exists()
     except (OSError, ValueError, KeyError):
-        return None
+        return False
+
+
+def drop_part(out: Path, number: int) -> None:
+    """Removes a part that has been merged, its commit first."""
+    for suffix in (".json", ".bin", ".idx"):
+        with_suffix(part_path(out, number), suffix).unlink(missing_ok=True)
 
 
 def tokenise_part(out: Path, store: BlockStore, number: int, rows: list[int], key: str) -> dict[str, Any]:
     """Tokenises some rows (numbers inside the block) and commits them as a part of the token file."""
     plan = json.loads((out / PARTS / "plan.json").read_bytes())
-    tokenizer = _load(out / TOKENIZER, digest_of_file(out / TOKENIZER))
-    end = tokenizer.token_to_id(plan["end"])
-    dtype = token_type(tokenizer.get_vocab_size())
-    texts = _block_texts(store, number, rows)
-    data, manifest = part_paths(out, number)
-    lengths: list[int] = []
-
-    def write(neighbour: Path) -> None:
-        with open(neighbour, "wb") as stream:
-            for start in range(0, len(texts), TEXTS_AT_ONCE):
-                for encoding in tokenizer.encode_batch_fast(
-                    texts[start : start + TEXTS_AT_ONCE], add_special_tokens=False
-                ):
-                    tokens = np.asarray([*encoding.ids, end], dtype)
-                    tokens.tofile(stream)
-                    lengths.append(len(tokens))
-
-    write_whole(data, write)
-    about = {"key": key, "bytes": data.stat().st_size, "lengths": lengths}
+    encoder = _load(out / TOKENIZER, digest_of_file(out / TOKENIZER), plan["engine"])
+    prefix = part_path(out, number)
+    manifest = with_suffix(prefix, ".json")
+    manifest.unlink(missing_ok=True)
+    with TokenWriter(prefix, token_type(encoder.vocabulary)) as writer:
+        for encoded in encode_documents(encoder, _block_texts(store, number, rows), plan["end"]):
+            writer.write(*encoded)
+    about = {"key": key, "bytes": with_suffix(prefix, ".bin").stat().st_size}
     with disk(manifest):
         atomic_write(manifest, json.dumps(about))
-    return {"number": number, "rows": len(lengths), "tokens": sum(lengths)}
+    return {"number": number, "rows": writer.documents, "tokens": writer.tokens}
 
 
 def _block_texts(store: BlockStore, number: int, rows: list[int]) -> list[str]:
