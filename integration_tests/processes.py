@@ -91,6 +91,8 @@ class Guard:
         return child
 
     def __enter__(self) -> Self:
+        # a shell that starts us in its background has it ignored, and then nothing would interrupt
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Thread(target=self._watch, daemon=True).start()
         return self
 
