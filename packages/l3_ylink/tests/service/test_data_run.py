@@ -211,7 +211,7 @@ def test_a_changed_file_measures_its_block_only(corpus: Path, tmp_path: Path) ->
 
 def test_a_damaged_block_is_measured_again(corpus: Path, tmp_path: Path) -> None:
     done = run(corpus, tmp_path / "out")
-    block = done.folder / "signals/block-000001.parquet"
+    block = done.folder / "signals/block-000001-0000.parquet"
     data = bytearray(block.read_bytes())
     data[len(data) // 2] ^= 0xFF
     before = bytes_of(done.folder / "tokens")
@@ -336,8 +336,8 @@ def test_what_if_refuses_what_needs_the_texts(corpus: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        ("signals/block-000000.parquet", b"noise", "is damaged"),
-        ("signals/block-000000.parquet", None, "not finished"),
+        ("signals/block-000000-0000.parquet", b"noise", "is damaged"),
+        ("signals/block-000000-0000.parquet", None, "not finished"),
         ("run.json", b"{", "is damaged"),
         ("run.json", b'{"recipe": {}}', "another version"),
         ("run.json", b"[]", "another version"),

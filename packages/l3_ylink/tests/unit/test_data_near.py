@@ -1,13 +1,27 @@
 """Near-duplicates: similarity, signatures, and which document stays."""
 
 import random
+import tempfile
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from l3_ylink.datakit.purify.near import band_keys, find, jaccard, shingles, signatures
+from l3_ylink.datakit.purify.near import (
+    ShingleFile,
+    band_keys,
+    edges_of,
+    jaccard,
+    leave_best,
+    pairs_of,
+    rank_of,
+    shingles,
+    signatures,
+)
 from l3_ylink.datakit.quality.units import U64, split_units
+from l3_ylink.datakit.steps.duplicates import Near
 
 
 def shingle_set(text: str, n: int = 5) -> U64:
@@ -45,14 +59,24 @@ def test_equal_minima_estimate_the_similarity(similar: float) -> None:
 
 
 def find_in(texts: list[str], order: list[int] | None = None, threshold: float = 0.7) -> dict[int, int]:
+    """What goes and what stays instead; `order`: rows from best to worst."""
     keys = band_keys(signatures(split_units(texts), 5, 112), 14)
-    pairs = find(
-        keys,
-        order or list(range(len(texts))),
-        lambda rows: {row: shingle_set(texts[row]) for row in rows},
-        threshold,
-    )
-    return {pair.dropped: pair.kept for pair in pairs}
+    worth = np.zeros(len(texts))
+    worth[order or list(range(len(texts)))] = -np.arange(len(texts), dtype=np.float64) / 100
+    records = np.empty(keys.shape, Near.RECORD)
+    records["key"], records["rank"] = keys, rank_of(worth)[:, None]
+    records["row"] = np.arange(len(texts))[:, None]
+    records = records[[bool(len(shingle_set(text))) for text in texts]].ravel()
+    pairs = pairs_of(np.sort(records, order=("key", "rank", "row")))
+    pairs = pairs[np.unique(pairs[["better", "worse"]], return_index=True)[1]]
+    with tempfile.TemporaryDirectory() as folder, closing(ShingleFile(Path(folder))) as shingle_file:
+        for row, text in enumerate(texts):
+            shingle_file.add(row, shingle_set(text))
+        shingle_file.flush()
+        edges = edges_of(pairs, shingle_file, threshold)
+    edges = np.sort(edges, order=("key", "worse", "better"))
+    found = leave_best(edges, np.zeros(len(texts), bool))
+    return dict(zip(found["worse"].tolist(), found["better"].tolist(), strict=True))
 
 
 def words(seed: int, count: int = 200) -> list[str]:

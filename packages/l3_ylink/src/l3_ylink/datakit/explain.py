@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import yaml
 
 from l3_ylink._kit.problems import BadInput, NotFound
 from l3_ylink.documents import DatasetManifest, StepCount
 
-from .decide import decide
+from .decide import decided
 from .documents.columns import read
 from .documents.store import Signals
 from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER
 from .plan import RunPlan
 from .recipe import Recipe, parse_recipe
 from .report import write_report
-from .steps.base import KEPT, Check
+from .steps.base import Check
 
 DECISIONS = "decisions.parquet"
 MOST_LISTED = 50
@@ -39,6 +40,7 @@ class Explanation:
     checks: list[Check]
     signals: dict[str, Any]
     text: str
+    cuts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def open_run(folder: Path) -> RunPlan:
@@ -55,10 +57,11 @@ def explain(folder: Path, document: str) -> Explanation:
     """The explanation of a document, named by its id or by an ending of its id that only it has."""
     plan = open_run(folder)
     signals = Signals(plan.store, len(plan.blocks))
-    row = _find(signals.columns["id"], document)
-    values = {name: column[row] for name, column in signals.columns.items()}
+    number, row = _find(folder / DECISIONS, document)
+    values = {name: column[row] for name, column in signals.columns(number).items()}
     plain = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
-    fate = read(folder / DECISIONS).slice(row, 1).to_pylist()[0]
+    with pq.ParquetFile(folder / DECISIONS) as file:
+        fate = file.read_row_group(number).slice(row, 1).to_pylist()[0]
     checks = []
     for step in plan.recipe.steps:
         checks += step.checks(plain)
@@ -76,7 +79,7 @@ def explain(folder: Path, document: str) -> Explanation:
                     )
                 )
             break
-    plain.pop("signature", None)
+    plain = {name: value for name, value in plain.items() if not isinstance(value, bytes)}
     return Explanation(
         id=fate["id"],
         kept=fate["kept"],
@@ -87,21 +90,37 @@ def explain(folder: Path, document: str) -> Explanation:
         other=fate["other"],
         checks=checks,
         signals=plain,
-        text=signals.texts([row])[row],
+        text=signals.block_texts(number, [row])[0],
+        cuts=_cuts(folder, int(signals.first[number]) + row),
     )
 
 
-def _find(ids: list[str], wanted: str) -> int:
-    exact = [row for row, mark in enumerate(ids) if mark == wanted]
-    ending = exact or [row for row, mark in enumerate(ids) if mark.endswith(wanted)]
-    if not ending:
+def _cuts(folder: Path, row: int) -> list[dict[str, Any]]:
+    """The spans of a document's text that steps took out."""
+    table = read(folder / "cuts.parquet")
+    mine: list[dict[str, Any]] = table.filter(pc.equal(table["row"], row)).drop_columns(["row"]).to_pylist()
+    return mine
+
+
+def _find(path: Path, wanted: str) -> tuple[int, int]:
+    """The stored block and the row in it of a document."""
+    exact: list[tuple[int, int, str]] = []
+    ending: list[tuple[int, int, str]] = []
+    with pq.ParquetFile(path) as file:
+        for number in range(file.num_row_groups):
+            ids = file.read_row_group(number, columns=["id"]).column(0)
+            for row in pc.indices_nonzero(pc.ends_with(ids, wanted)).to_pylist():
+                mark = ids[row].as_py()
+                (exact if mark == wanted else ending).append((number, row, mark))
+    found = exact or ending
+    if not found:
         raise NotFound(f"no document {wanted!r}", do="list some with `ylink data documents`")
-    if len(ending) > 1:
-        some = ", ".join(ids[row] for row in ending[:5])
+    if len(found) > 1:
+        some = ", ".join(mark for _, _, mark in found[:5])
         raise BadInput(
-            f"{wanted!r} names {len(ending)} documents", field="DOC", do=f"give more of the id: {some}"
+            f"{wanted!r} names {len(found)} documents", field="DOC", do=f"give more of the id: {some}"
         )
-    return ending[0]
+    return found[0][:2]
 
 
 def documents(
@@ -149,20 +168,23 @@ def whatif(folder: Path, changes: dict[str, Any]) -> WhatIf:
                 do="change the recipe and run it: blocks that do not change are used again",
             )
     signals = Signals(plan.store, len(plan.blocks))
-    before, after = decide(plan.recipe, signals), decide(recipe, signals)
-    ids = signals.columns["id"]
-    was, now = before.verdicts.step == KEPT, after.verdicts.step == KEPT
-    return WhatIf(
-        before=before.funnel,
-        after=after.funnel,
-        now_kept=[ids[row] for row in (now & ~was).nonzero()[0].tolist()],
-        now_dropped=[
-            {"id": ids[row], "reason": after.verdicts.reason[row]}
-            for row in (was & ~now).nonzero()[0].tolist()
-        ],
-        kept_before=int(was.sum()),
-        kept_after=int(now.sum()),
-    )
+    now_kept: list[str] = []
+    now_dropped: list[dict[str, Any]] = []
+    with decided(plan.recipe, signals) as before, decided(recipe, signals) as after:
+        for number in range(len(signals.blocks)):
+            was, fates = before.verdicts(number).alive, after.verdicts(number)
+            changed = (was != fates.alive).nonzero()[0].tolist()
+            ids = signals.columns(number)["id"] if changed else []
+            now_kept += [ids[row] for row in changed if not was[row]]
+            now_dropped += [{"id": ids[row], "reason": fates.reason[row]} for row in changed if was[row]]
+        return WhatIf(
+            before=before.funnel,
+            after=after.funnel,
+            now_kept=now_kept,
+            now_dropped=now_dropped,
+            kept_before=before.kept_count,
+            kept_after=after.kept_count,
+        )
 
 
 def _same_step(recipe: Recipe, name: str) -> Any:
@@ -204,4 +226,5 @@ def report_again(folder: Path) -> tuple[Path, DatasetManifest]:
     manifest = DatasetManifest.read(tokens if tokens.exists() else text)
     other = folder / INSTRUCTIONS / MANIFEST
     instructions = DatasetManifest.read(other) if other.exists() else None
-    return write_report(plan, signals, decide(plan.recipe, signals), manifest, instructions), manifest
+    with decided(plan.recipe, signals) as decisions:
+        return write_report(plan, signals, decisions, manifest, instructions), manifest

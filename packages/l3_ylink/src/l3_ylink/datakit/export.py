@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow.parquet as pq
@@ -15,7 +18,7 @@ from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.documents import ContaminationCheck, DatasetManifest, Shard, Source, StepCount
 
-from .decide import Decisions
+from .decide import Decisions, kept_texts
 from .documents import columns
 from .documents.store import Signals, disk, write_whole
 from .engine import run_tasks
@@ -40,25 +43,46 @@ COLUMNS = ("id", "source", "path", "format", "title", "language")
 Tell = Callable[[int, int], None]
 
 
+@dataclass
+class Tally:
+    """What a manifest counts, summed block by block."""
+
+    languages: Counter[str] = field(default_factory=Counter)
+    documents: Counter[str] = field(default_factory=Counter)
+    contaminated: int = 0
+    items: set[str] = field(default_factory=set)
+
+    def add(self, values: Mapping[str, Any], kept: list[int]) -> None:
+        """Adds a stored block, of which some rows were kept."""
+        if "language" in values:
+            languages = values["language"]
+            self.languages.update(languages[row] for row in kept)
+        self.documents.update(values["source"])
+        hits = [names for names in values["contaminated_by"] if names] if "contaminated_by" in values else []
+        self.contaminated += len(hits)
+        self.items.update(name for names in hits for name in names.split(SEPARATOR))
+
+
 def export_text(plan: RunPlan, signals: Signals, decisions: Decisions, tell: Tell) -> DatasetManifest:
-    """Writes the kept text, one shard a block, and its manifest (kind `text`)."""
+    """Writes the kept text, one shard a stored block, and its manifest (kind `text`)."""
     folder = plan.folder / TEXT_FOLDER
-    kept = set(decisions.kept.tolist())
-    names = [name for name in COLUMNS if name in signals.columns]
     shards: list[Shard] = []
-    for block in plan.blocks:
-        rows = [row for row in signals.block_rows(block.number) if row in kept]
-        texts = signals.block_texts(block.number) if rows else []
-        first = int(signals.first[block.number])
-        values = {name: [signals.columns[name][row] for row in rows] for name in names}
-        values["text"] = [texts[row - first] for row in rows]
-        for kind in plan.recipe.text_formats if rows else ():
-            path = folder / f"part-{block.number:06d}.{kind}"
+    tally = Tally()
+    names: list[str] = []
+    for number in range(len(signals.blocks)):
+        stored = signals.columns(number)
+        names = [name for name in COLUMNS if name in stored]
+        kept, texts = kept_texts(signals, decisions, number)
+        tally.add(stored, kept.tolist())
+        values = {name: [stored[name][row] for row in kept.tolist()] for name in names}
+        values["text"] = texts
+        for kind in plan.recipe.text_formats if texts else ():
+            path = folder / f"part-{number:06d}.{kind}"
             WRITERS[kind](path, values)
-            shards.append(_shard(path, folder, len(rows) if kind == plan.recipe.text_formats[0] else 0))
-        tell(block.number + 1, len(plan.blocks))
+            shards.append(_shard(path, folder, len(texts) if kind == plan.recipe.text_formats[0] else 0))
+        tell(number + 1, len(signals.blocks))
     _remove_others(folder, shards)
-    manifest = _manifest(plan, signals, decisions, shards, "text", dict.fromkeys((*names, "text"), "string"))
+    manifest = _manifest(plan, decisions, shards, "text", dict.fromkeys((*names, "text"), "string"), tally)
     with disk(folder):
         manifest.write(folder / MANIFEST)
     return manifest
@@ -87,48 +111,57 @@ def export_tokens(
 ) -> DatasetManifest:
     """Trains or takes the tokeniser, writes the token files and the run's manifest (kind `tokens`)."""
     step: Tokenise = plan.recipe.find(Tokenise)
-    kept = set(decisions.kept.tolist())
-    if not kept:
+    if not decisions.kept_count:
         raise BadInput(
             "no document was kept: nothing to tokenise", do="look at `ylink data report`, ease the thresholds"
         )
-    tokenizer = make_tokenizer(step, plan.input, plan.folder, signals, kept)
+    tokenizer = make_tokenizer(step, plan.input, plan.folder, _texts(signals, decisions))
     digest = digest_of_file(tokenizer)
-    sample = list(signals.texts(sorted(kept)[:PROBED]).values())
-    dtype = plan_parts(plan.folder, step, tokenizer, sample)
-    _parts(plan, signals, kept, digest, step, workers, tell)
+    dtype = plan_parts(plan.folder, step, tokenizer, list(islice(_texts(signals, decisions), PROBED)))
+    sources = [shard for shard in text.shards if shard.rows]
+    _parts(plan, sources, digest, step, workers, tell)
     prefix = plan.folder / "tokens" / "text"
-    rows, tokens = merge_tokens(prefix, [part_path(plan.folder, block.number) for block in plan.blocks])
+    rows, tokens = merge_tokens(prefix, [part_path(plan.folder, number) for number in range(len(sources))])
     shards = [
         _shard(prefix.with_suffix(".bin"), plan.folder, rows, tokens),
         _shard(prefix.with_suffix(".idx"), plan.folder, 0),
     ]
-    manifest = _manifest(plan, signals, decisions, shards, "tokens", {"tokens": str(dtype)}).model_copy(
-        update={"tokens": tokens, "tokenizer_digest": digest, "inputs": [text.reference()]}
+    manifest = text.model_copy(
+        update={
+            "kind": "tokens",
+            "columns": {"tokens": str(dtype)},
+            "shards": shards,
+            "tokens": tokens,
+            "tokenizer_digest": digest,
+            "inputs": [text.reference()],
+        }
     )
     with disk(plan.folder):
         manifest.write(plan.folder / MANIFEST)
-    for block in plan.blocks:
-        drop_part(plan.folder, block.number)
+    for number in range(len(sources)):
+        drop_part(plan.folder, number)
     return manifest
 
 
+def _texts(signals: Signals, decisions: Decisions) -> Iterator[str]:
+    """The kept texts, in order."""
+    for number in range(len(signals.blocks)):
+        yield from kept_texts(signals, decisions, number)[1]
+
+
 def _parts(
-    plan: RunPlan, signals: Signals, kept: set[int], tokenizer: str, step: Tokenise, workers: int, tell: Tell
+    plan: RunPlan, sources: list[Shard], tokenizer: str, step: Tokenise, workers: int, tell: Tell
 ) -> None:
-    """Tokenises every block into a part; parts that are whole already are left."""
+    """Tokenises every shard of text into a part; parts that are whole already are left."""
     tasks = []
-    for block in plan.blocks:
-        first = int(signals.first[block.number])
-        rows = [row - first for row in signals.block_rows(block.number) if row in kept]
-        key = digest_of(
-            {"tokenizer": tokenizer, "end": step.end, "block": plan.block_key(block), "rows": rows}
-        )
-        if not committed_part(plan.folder, block.number, key):
-            tasks.append({"task": "tokenise", "block": block.number, "rows": rows, "key": key})
-    there = len(plan.blocks) - len(tasks)
+    for number, shard in enumerate(sources):
+        key = digest_of({"tokenizer": tokenizer, "end": step.end, "text": shard.sha256})
+        if not committed_part(plan.folder, number, key):
+            path = f"{TEXT_FOLDER}/{shard.uri}"
+            tasks.append({"task": "tokenise", "block": number, "text": path, "key": key})
+    there = len(sources) - len(tasks)
     for done, _ in enumerate(run_tasks(plan, tasks, workers), there + 1):
-        tell(done, len(plan.blocks))
+        tell(done, len(sources))
 
 
 def export_instructions(plan: RunPlan) -> DatasetManifest:
@@ -193,36 +226,24 @@ def _decontaminated(plan: RunPlan, rows: list[Row]) -> list[Row]:
 
 
 def _manifest(
-    plan: RunPlan,
-    signals: Signals,
-    decisions: Decisions,
-    shards: list[Shard],
-    kind: str,
-    columns: dict[str, str],
+    plan: RunPlan, decisions: Decisions, shards: list[Shard], kind: str, columns: dict[str, str], tally: Tally
 ) -> DatasetManifest:
-    kept = decisions.kept
-    languages = (
-        Counter(signals.columns["language"][row] for row in kept.tolist())
-        if "language" in signals.columns
-        else {}
-    )
     return DatasetManifest(
         producer=Producer(name="l3-ylink", version=__version__),
         name=plan.recipe.name,
         kind=kind,
-        languages=dict(sorted(languages.items())),
+        languages=dict(sorted(tally.languages.items())),
         columns=columns,
         shards=shards,
-        rows=len(kept),
+        rows=decisions.kept_count,
         recipe_digest=plan.recipe.digest(),
         steps=decisions.funnel,
-        sources=_sources(plan, signals),
-        contamination=_contamination(plan, signals),
+        sources=_sources(plan, tally.documents),
+        contamination=_check(plan, tally.contaminated, sorted(tally.items)),
     )
 
 
-def _sources(plan: RunPlan, signals: Signals) -> list[Source]:
-    documents = Counter(signals.columns["source"])
+def _sources(plan: RunPlan, documents: Counter[str]) -> list[Source]:
     size = Counter[str]()
     for block in plan.blocks:
         for piece in block.pieces:
@@ -232,11 +253,6 @@ def _sources(plan: RunPlan, signals: Signals) -> list[Source]:
         for s in plan.recipe.sources
         if documents[s.name]
     ]
-
-
-def _contamination(plan: RunPlan, signals: Signals) -> ContaminationCheck | None:
-    hit = [names for names in signals.columns.get("contaminated_by", ()) if names]
-    return _check(plan, len(hit), sorted({name for names in hit for name in names.split(SEPARATOR)}))
 
 
 def _check(plan: RunPlan, documents: int, items: list[str]) -> ContaminationCheck | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ from .steps.extract import Extract
 
 CHARACTERS_AT_ONCE = 400_000
 DOCUMENTS_AT_ONCE = 4_000
+PART_CHARACTERS = 8_000_000
+PART_DOCUMENTS = 64_000
 CRASHED = "crashed the reader"
 
 
@@ -28,20 +32,35 @@ def measure_block(
     *,
     skip: frozenset[str] = frozenset(),
     reading: Callable[[str], None] = lambda _: None,
-) -> Committed:
-    """Measures a block and commits it.
+) -> list[Committed]:
+    """Measures a block and commits it, in parts of bounded size; goes on after the parts that are there.
 
-    `skip`: paths that brought a reader down before; `reading(path)` is told before each file is opened.
+    `skip`: paths that brought a reader down before; they are noted, so that another attempt reads the same.
+    `reading(path)` is told before each file is opened.
     """
-    documents = _read(recipe, folder, block, skip, reading)
-    parts = [_measure(recipe, some) for some in _batches(documents)]
-    columns = {name: _join([part[name] for part in parts]) for name in parts[0]} if parts else {}
-    return store.commit(block.number, key, columns)
+    skip = store.skipped(block.number, key, skip)
+    parts = store.committed(block.number, key)
+    if parts and parts[-1].last:
+        return parts
+    with closing(_read(recipe, folder, block, skip, reading)) as documents:
+        after = islice(documents, sum(part.rows for part in parts), None)
+        measured: list[dict[str, object]] = []
+        characters = rows = 0
+        for batch in _batches(after):
+            size = sum(len(document.text) for document in batch)
+            if measured and (characters + size > PART_CHARACTERS or rows + len(batch) > PART_DOCUMENTS):
+                parts.append(store.commit(block.number, len(parts), key, _join(measured), last=False))
+                measured, characters, rows = [], 0, 0
+            measured.append(_measure(recipe, batch))
+            characters, rows = characters + size, rows + len(batch)
+        parts.append(store.commit(block.number, len(parts), key, _join(measured), last=True))
+    store.drop_parts_after(block.number, len(parts))
+    return parts
 
 
 def _read(
     recipe: Recipe, folder: Path, block: Block, skip: frozenset[str], reading: Callable[[str], None]
-) -> Iterator[Document]:
+) -> Generator[Document]:
     extract: Extract = recipe.find(Extract)
     for piece in block.pieces:
         source = recipe.sources[piece.source]
@@ -81,12 +100,19 @@ def _measure(recipe: Recipe, documents: list[Document]) -> dict[str, object]:
         "path": [document.path for document in documents],
         "format": [document.format for document in documents],
         "title": [document.title for document in documents],
+        "url": [document.url for document in documents],
+        "date": [document.date for document in documents],
         **batch.columns,
         TEXT: batch.texts,
     }
 
 
-def _join(parts: list[object]) -> object:
+def _join(measured: list[dict[str, object]]) -> dict[str, object]:
+    """The columns of some batches, end to end."""
+    return {name: _end_to_end([some[name] for some in measured]) for name in measured[0]}
+
+
+def _end_to_end(parts: list[object]) -> object:
     if isinstance(parts[0], np.ndarray):
         return np.concatenate([np.asarray(part) for part in parts])
     return [value for part in parts for value in part]  # type: ignore[attr-defined]

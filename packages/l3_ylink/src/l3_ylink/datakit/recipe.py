@@ -13,17 +13,28 @@ from l3_ylink._kit.documents import describe, digest_of, first_field
 from l3_ylink._kit.problems import BadInput
 
 from .steps.base import Step
+from .steps.classify import Classify, Perplexity
 from .steps.contamination import Decontaminate
 from .steps.duplicates import Exact, Near
 from .steps.extract import Clean, Extract, Personal
 from .steps.judge import Language, Quality
 from .steps.tokenise import Tokenise
 
-SIGNALS_VERSION = 4
+SIGNALS_VERSION = 5
 """Grows whenever the same settings would give other columns: then nothing stored is used again."""
 
 AnyStep = Annotated[
-    Extract | Clean | Language | Quality | Personal | Exact | Near | Decontaminate | Tokenise,
+    Extract
+    | Clean
+    | Language
+    | Quality
+    | Perplexity
+    | Classify
+    | Personal
+    | Exact
+    | Near
+    | Decontaminate
+    | Tokenise,
     Field(discriminator="step"),
 ]
 STEPS: dict[str, type[Step]] = {
@@ -31,6 +42,8 @@ STEPS: dict[str, type[Step]] = {
     "clean": Clean,
     "language": Language,
     "quality": Quality,
+    "perplexity": Perplexity,
+    "classify": Classify,
     "personal": Personal,
     "exact": Exact,
     "near": Near,

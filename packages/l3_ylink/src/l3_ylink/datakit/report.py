@@ -65,27 +65,32 @@ def waterfall(funnel: list[StepCount]) -> list[Bar]:
 
 def samples(plan: RunPlan, signals: Signals, decisions: Decisions) -> list[Sample]:
     """A few dropped documents for each step and reason, the first ones of the input."""
-    verdicts = decisions.verdicts
-    by_reason: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for row in (verdicts.step != KEPT).nonzero()[0].tolist():
-        some = by_reason[int(verdicts.step[row]), verdicts.reason[row]]
-        if len(some) < SAMPLES:
-            some.append(row)
-    rows = [row for _, some in sorted(by_reason.items()) for row in some]
-    texts = signals.texts(rows)
-    ids = signals.columns["id"]
-    return [
-        Sample(
-            ids[row],
-            plan.recipe.steps[int(verdicts.step[row])].step,
-            verdicts.reason[row],
-            float(verdicts.value[row]),
-            float(verdicts.threshold[row]),
-            None if verdicts.other[row] < 0 else ids[int(verdicts.other[row])],
-            texts[row][:SAMPLE_CHARACTERS],
-        )
-        for row in rows
-    ]
+    found: dict[tuple[int, str], list[Sample]] = defaultdict(list)
+    for number in range(len(signals.blocks)):
+        verdicts = decisions.verdicts(number)
+        rows = []
+        room = {key: SAMPLES - len(some) for key, some in found.items()}
+        for row in (verdicts.step != KEPT).nonzero()[0].tolist():
+            key = int(verdicts.step[row]), verdicts.reason[row]
+            if room.setdefault(key, SAMPLES) > 0:
+                room[key] -= 1
+                rows.append(row)
+        if not rows:
+            continue
+        ids = signals.columns(number)["id"]
+        for row, text in zip(rows, signals.block_texts(number, rows), strict=True):
+            found[int(verdicts.step[row]), verdicts.reason[row]].append(
+                Sample(
+                    ids[row],
+                    plan.recipe.steps[int(verdicts.step[row])].step,
+                    verdicts.reason[row],
+                    float(verdicts.value[row]),
+                    float(verdicts.threshold[row]),
+                    decisions.id_of(int(verdicts.other[row])),
+                    text[:SAMPLE_CHARACTERS],
+                )
+            )
+    return [sample for _, some in sorted(found.items()) for sample in some]
 
 
 def write_report(
@@ -111,8 +116,8 @@ def write_report(
         width=WIDTH,
         bar=BAR_HEIGHT,
         samples=samples(plan, signals, decisions),
-        documents=len(signals),
-        kept=len(decisions.kept),
+        documents=decisions.count,
+        kept=decisions.kept_count,
         unlisted=plan.unlisted,
     )
     with disk(path):

@@ -5,6 +5,8 @@ The folder of a run:
     run.json               the plan: recipe, input, blocks
     signals/               committed blocks: texts with their signals, kept or not
     decisions.parquet      each document's fate: step, rule, value, bound, twin
+    cuts.parquet           the spans that were taken out of texts, and by which step
+    funnel.json            what each step saw, kept and dropped; alarms
     text/                  the kept text (Parquet, JSONL) with its manifest
     tokenizer.json, tokens/text.bin|idx, dataset-manifest.json
     instructions/          validated conversations, rejects with reasons, manifest
@@ -16,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +31,7 @@ from .documents.store import Signals, disk, sweep
 from .engine import run_tasks
 from .engines import Engine
 from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER, export_instructions, export_text, export_tokens
-from .gather.listing import list_blocks
+from .gather.listing import Block, list_blocks
 from .plan import FILE, RunPlan
 from .recipe import Recipe
 from .report import write_report
@@ -39,6 +42,7 @@ Progress = Callable[[str, int, int], None]
 """Told the stage, how much of it is done, and how much there is."""
 
 BLOCK_BYTES = 4_000_000
+WORK = ".decide"
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,12 @@ def run_recipe(
         reused = _measure(plan, workers, progress)
         signals = Signals(plan.store, len(plan.blocks))
         progress("decide", 0, 1)
-        decisions = decide(recipe, signals)
-        write_decisions(out / "decisions.parquet", recipe, signals, decisions)
-        progress("decide", 1, 1)
-        manifest = _export(plan, signals, decisions, workers, progress)
+        with _room(out) as folder:
+            decisions = decide(recipe, signals, folder)
+            write_decisions(out / "decisions.parquet", recipe, decisions)
+            progress("decide", 1, 1)
+            manifest = _export(plan, signals, decisions, workers, progress)
+        _sweep(out)
     return DataRun(out, manifest, len(plan.blocks), reused, listing.unlisted)
 
 
@@ -111,9 +117,7 @@ def _export(
 def _measure(plan: RunPlan, workers: int, progress: Progress) -> int:
     """Measures the blocks that are not committed yet; returns how many were."""
     plan.store.drop_after(len(plan.blocks))
-    todo = [
-        block for block in plan.blocks if plan.store.committed(block.number, plan.block_key(block)) is None
-    ]
+    todo = [block for block in plan.blocks if not _whole(plan, block)]
     reused = len(plan.blocks) - len(todo)
     progress("measure", reused, len(plan.blocks))
     tasks = [
@@ -122,6 +126,11 @@ def _measure(plan: RunPlan, workers: int, progress: Progress) -> int:
     for done, _ in enumerate(run_tasks(plan, tasks, workers), reused + 1):
         progress("measure", done, len(plan.blocks))
     return reused
+
+
+def _whole(plan: RunPlan, block: Block) -> bool:
+    parts = plan.store.committed(block.number, plan.block_key(block))
+    return bool(parts) and parts[-1].last
 
 
 def _check_files(recipe: Recipe, input_folder: Path) -> None:
@@ -165,8 +174,24 @@ def _clear_partial(out: Path) -> None:
     """Old results go first: a manifest in the folder always belongs to what lies beside it."""
     for manifest in (out / MANIFEST, out / TEXT_FOLDER / MANIFEST, out / INSTRUCTIONS / MANIFEST):
         manifest.unlink(missing_ok=True)
+    shutil.rmtree(out / WORK, ignore_errors=True)
+    _sweep(out)
+    for mark in out.glob(".reading-*"):
+        mark.unlink()
+
+
+def _sweep(out: Path) -> None:
+    """Takes away what killed writers left: a worker may die while the run lives."""
     for folder, _, names in os.walk(out):
         if any(name.endswith(".tmp") for name in names):
             sweep(Path(folder))
-    for mark in out.glob(".reading-*"):
-        mark.unlink()
+
+
+@contextlib.contextmanager
+def _room(out: Path) -> Iterator[Path]:
+    """A folder for what lies on disk only while a run decides."""
+    folder = out / WORK
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

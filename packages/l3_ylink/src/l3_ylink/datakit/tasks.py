@@ -13,12 +13,12 @@ from .transform.tokens import tokenise_part
 
 
 def measure(plan: RunPlan, task: dict[str, Any]) -> dict[str, Any]:
-    """Measures and commits one block."""
+    """Measures and commits one block, part by part."""
     plan.prepare()
     block = plan.blocks[task["block"]]
     mark = plan.folder / f".reading-{block.number}"
     careful = bool(task.get("careful"))
-    committed = measure_block(
+    parts = measure_block(
         plan.recipe,
         plan.input,
         plan.store,
@@ -28,12 +28,12 @@ def measure(plan: RunPlan, task: dict[str, Any]) -> dict[str, Any]:
         reading=(lambda path: atomic_write(mark, path)) if careful else (lambda _: None),
     )
     mark.unlink(missing_ok=True)
-    return committed._asdict()
+    return {"number": block.number, "parts": len(parts), "rows": sum(part.rows for part in parts)}
 
 
 def tokenise(plan: RunPlan, task: dict[str, Any]) -> dict[str, Any]:
-    """Turns the kept texts of one block into a part of the token file."""
-    return tokenise_part(plan.folder, plan.store, task["block"], task["rows"], task["key"])
+    """Turns one shard of kept text into a part of the token file."""
+    return tokenise_part(plan.folder, task["block"], task["text"], task["key"])
 
 
 TASKS: dict[str, Callable[[RunPlan, dict[str, Any]], dict[str, Any]]] = {

@@ -11,7 +11,7 @@ from l3_ylink.datakit.quality.units import Units, split_units
 
 @dataclass(frozen=True)
 class Document:
-    """One text with where it came from.  `error` says why there is no text."""
+    """One text with where it came from.  `error` says why there is no text; `date` is ISO 8601."""
 
     id: str
     source: str
@@ -21,6 +21,8 @@ class Document:
     error: str | None = None
     title: str = ""
     undecodable: int = 0
+    url: str = ""
+    date: str = ""
 
 
 @dataclass

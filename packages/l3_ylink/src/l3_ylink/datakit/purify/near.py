@@ -2,14 +2,16 @@
 
 A shingle is `n` units in a row.  Of similar documents the best one stays; another is dropped only if its
 own similarity to a document that stays was computed and reaches the threshold.  Chains (a like b, b like
-c, a unlike c) therefore never take a document with them.
+c, a unlike c) therefore never take a document with them.  Everything large lies on disk: band keys, pairs
+and shingles; in memory is one flag a document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,15 +67,79 @@ def _family(permutations: int) -> tuple[U32, U32]:
 
 
 def band_keys(rows: U32, bands: int) -> U64:
-    """One key for each band of each signature: equal rows of a band, equal key."""
+    """One key for each band of each signature: equal rows of the same band, equal key."""
     parts = rows.reshape(len(rows), bands, -1).astype(np.uint64)
-    keys = np.zeros((len(rows), bands), np.uint64)
+    keys = np.tile(np.arange(bands, dtype=np.uint64), (len(rows), 1))
     for k in range(parts.shape[2]):
         keys = mix(keys * np.uint64(0x9E3779B97F4A7C15) + parts[:, :, k])
     return keys
 
 
-def jaccard(one: U64, other: U64) -> float:
+PAIR = np.dtype([("key", np.uint64), ("better", np.int64), ("worse", np.int64), ("rank", np.uint64)])
+"""Two documents that share a band; `rank` is the place of the worse one in the order of worth."""
+
+EDGE = np.dtype([("key", np.uint64), ("worse", np.int64), ("better", np.int64), ("similarity", np.float64)])
+"""Two documents whose similarity was computed and reaches the threshold; `key` is the worse one's rank."""
+
+
+def rank_of(worth: npt.NDArray[np.float64]) -> U64:
+    """Worth (between -64 and 64) as a number that is smaller for the better; it fills 64 bits."""
+    return ((64.0 - np.clip(worth, -64, 64)) * float(1 << 56)).astype(np.uint64)
+
+
+def pairs_of(part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Pairs to compare among band records sorted by key, rank and row.
+
+    In a group of equal keys each document meets the best `MOST_LEADERS` and the one just before it.
+    """
+    group = np.flatnonzero(np.concatenate([np.ones(1, bool), part["key"][1:] != part["key"][:-1]]))
+    first = np.repeat(group, np.diff(np.concatenate([group, [len(part)]])))
+    place = np.arange(len(part)) - first
+    met = np.minimum(place, MOST_LEADERS + 1)
+    worse = np.repeat(np.arange(len(part)), met)
+    nth = np.arange(len(worse)) - np.repeat(np.cumsum(met) - met, met)
+    better = np.where(nth == MOST_LEADERS, worse - 1, first[worse] + nth)
+    pairs = np.empty(len(worse), PAIR)
+    pairs["better"], pairs["worse"] = part["row"][better], part["row"][worse]
+    pairs["rank"] = part["rank"][worse]
+    pairs["key"] = mix(mix(pairs["better"].astype(np.uint64)) + pairs["worse"].astype(np.uint64))
+    return pairs
+
+
+class ShingleFile:
+    """The sorted shingles (32 bits of their hashes) of some documents on disk, found by row."""
+
+    def __init__(self, folder: Path) -> None:
+        self._data = open(folder / "shingles.bin", "w+b")  # noqa: SIM115 (closed by `close`)
+        self._index = open(folder / "shingles.idx", "w+b")  # noqa: SIM115
+        self._end = 0
+
+    def add(self, row: int, hashes: U64) -> None:
+        """Stores a document's shingles."""
+        values = np.unique((hashes >> np.uint64(32)).astype(np.uint32))
+        self._index.seek(row * 16)
+        np.asarray([self._end, len(values)], np.int64).tofile(self._index)
+        values.tofile(self._data)
+        self._end += values.nbytes
+
+    def get(self, row: int) -> U32:
+        """A document's shingles."""
+        start, count = np.frombuffer(os.pread(self._index.fileno(), 16, row * 16), np.int64).tolist()
+        return np.frombuffer(os.pread(self._data.fileno(), count * 4, start), np.uint32)
+
+    def flush(self) -> None:
+        """Makes what was added readable."""
+        self._index.flush()
+        self._data.flush()
+
+    def close(self) -> None:
+        """Removes the files."""
+        for stream in (self._data, self._index):
+            stream.close()
+            Path(stream.name).unlink()
+
+
+def jaccard(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
     """|A ∩ B| / |A ∪ B| of two sorted sets of shingles."""
     if not len(one) and not len(other):
         return 0.0
@@ -81,55 +147,46 @@ def jaccard(one: U64, other: U64) -> float:
     return common / (len(one) + len(other) - common)
 
 
-class Pair(NamedTuple):
-    """A near-duplicate: its row, the row of the document that stays instead, and their similarity."""
+def edges_of(pairs: npt.NDArray[Any], shingle_file: ShingleFile, threshold: float) -> npt.NDArray[Any]:
+    """The pairs (sorted by their better document) that reach the threshold, with their similarity."""
+    similarity = np.zeros(len(pairs))
+    held, mine = -1, np.zeros(0, np.uint32)
+    for place, (better, worse) in enumerate(
+        zip(pairs["better"].tolist(), pairs["worse"].tolist(), strict=True)
+    ):
+        if better != held:
+            held, mine = better, shingle_file.get(better)
+        other = shingle_file.get(worse)
+        if min(len(mine), len(other)) >= threshold * max(len(mine), len(other)):
+            similarity[place] = jaccard(mine, other)
+    found = np.flatnonzero((similarity >= threshold) & (similarity > 0))
+    edges = np.empty(len(found), EDGE)
+    edges["key"], edges["similarity"] = pairs["rank"][found], similarity[found]
+    edges["better"], edges["worse"] = pairs["better"][found], pairs["worse"][found]
+    return edges
 
-    dropped: int
-    kept: int
-    similarity: float
 
+def leave_best(edges: npt.NDArray[Any], gone: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Of edges sorted by rank, worse document and better document: one for each document that goes.
 
-def find(
-    keys: U64, order: Sequence[int], shingle_sets: Callable[[list[int]], dict[int, U64]], threshold: float
-) -> list[Pair]:
-    """Near-duplicates among the rows of `keys`.
-
-    `order`: rows from best to worst; `shingle_sets(rows)` gives the sorted shingles of the rows that
-    share a band with another row, which are the only ones that are compared.
+    A document goes if one that is better, similar and itself stays is there; the most similar is named.
+    `gone` (a flag for each document) is carried from part to part.
     """
-    candidates = _sharing(keys, order)
-    if not candidates:
-        return []
-    sets = shingle_sets(sorted(candidates))
-    leaders: list[dict[int, list[int]]] = [{} for _ in range(keys.shape[1])]
-    pairs = []
-    for row in order:
-        if row not in candidates:
-            continue
-        bands = keys[row].tolist()
-        best = _best_leader(row, bands, leaders, sets)
-        if best is not None and best.similarity >= threshold:
-            pairs.append(best)
-            continue
-        for band, key in enumerate(bands):
-            group = leaders[band].setdefault(key, [])
-            if len(group) < MOST_LEADERS:
-                group.append(row)
-    return pairs
-
-
-def _sharing(keys: U64, order: Sequence[int]) -> set[int]:
-    rows = np.asarray(order, np.int64)
-    candidates: set[int] = set()
-    for band in range(keys.shape[1]):
-        _, where, count = np.unique(keys[rows, band], return_inverse=True, return_counts=True)
-        candidates.update(rows[count[where] > 1].tolist())
-    return candidates
-
-
-def _best_leader(
-    row: int, bands: list[int], leaders: list[dict[int, list[int]]], sets: dict[int, U64]
-) -> Pair | None:
-    near = {leader for band, key in enumerate(bands) for leader in leaders[band].get(key, ())}
-    compared = [Pair(row, leader, round(jaccard(sets[row], sets[leader]), 4)) for leader in sorted(near)]
-    return max(compared, key=lambda pair: pair.similarity, default=None)
+    chosen: list[int] = []
+    worse, better, similarity = (
+        edges["worse"].tolist(),
+        edges["better"].tolist(),
+        edges["similarity"].tolist(),
+    )
+    at = 0
+    while at < len(edges):
+        best = -1
+        row = worse[at]
+        while at < len(edges) and worse[at] == row:
+            if not gone[better[at]] and (best < 0 or similarity[at] > similarity[best]):
+                best = at
+            at += 1
+        if best >= 0:
+            gone[row] = True
+            chosen.append(best)
+    return edges[chosen]

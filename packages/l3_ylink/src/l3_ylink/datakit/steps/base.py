@@ -1,22 +1,28 @@
-"""What every step is: settings, and what it does to a batch of texts or to a table of signals.
+"""What every step is: settings, and what it does to a batch of texts and to stored signals.
 
 A step works at three moments.  In a worker it may change texts (`transform`) and store what it sees in
-them as columns (`measure`).  Later, over the stored columns of all documents, it says which to drop
-(`decide`): that costs next to nothing and can be repeated with other thresholds.
+them as columns (`measure`).  Later, over the stored columns, block by block, it says which documents to
+drop (`decide`): that costs next to nothing and can be repeated with other thresholds.  A step that has to
+see documents side by side is a `GlobalStep`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from l3_ylink.datakit.documents.batch import Batch
+
+if TYPE_CHECKING:
+    from l3_ylink.datakit.documents.spill import Spill
+    from l3_ylink.datakit.documents.store import Signals
 
 KEPT = -1
 """The step number of a document that no step dropped."""
@@ -36,27 +42,23 @@ class Check(NamedTuple):
 
 @dataclass
 class Table:
-    """The signals of all documents, one array or list a column, without their texts.
+    """The signals of one stored block, one array or list a column, without the texts.
 
-    `texts(rows)` reads the texts of some rows from disk, for the few steps that must look again.
+    Columns are read when they are asked for.  Rows are counted from 0; `first` is the row of the run at
+    which the block begins.  `texts(rows)` reads the texts of some rows.
     """
 
     columns: Mapping[str, Any]
     texts: Callable[[Sequence[int]], dict[int, str]]
+    rows: int
+    first: int = 0
 
     def __len__(self) -> int:
-        return len(self.columns["id"])
+        return self.rows
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         """A numeric column; zeros where no step of the recipe measures it."""
         return np.asarray(self.columns[name]) if name in self.columns else np.zeros(len(self))
-
-    def row(self, number: int) -> dict[str, Any]:
-        """One document's signals as plain values."""
-        values = {name: column[number] for name, column in self.columns.items()}
-        return {
-            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
-        }
 
 
 @dataclass
@@ -122,16 +124,69 @@ class Step(BaseModel):
         """Adds columns."""
 
     def decide(self, table: Table, verdicts: Verdicts) -> None:
-        """Drops documents by their columns."""
+        """Drops documents of a block by their columns."""
 
     def checks(self, _row: Mapping[str, Any]) -> list[Check]:
         """What the step looks at in one document, for an explanation."""
         return []
 
     def changed(self, _table: Table) -> int:
-        """How many documents the step has changed."""
+        """How many documents of a block the step has changed."""
         return 0
 
     def signal_settings(self) -> dict[str, Any]:
         """The settings on which the stored columns depend."""
         return self.model_dump(mode="json", exclude=set(self.ONLY_DECIDES))
+
+
+class Ruling(Protocol):
+    """What a global step may do with the documents of a run.  Rows are rows of the run."""
+
+    def drop(
+        self,
+        rows: npt.NDArray[np.int64],
+        reason: str,
+        *,
+        value: npt.NDArray[Any] | float = np.nan,
+        threshold: float = np.nan,
+        other: npt.NDArray[np.int64] | int = -1,
+    ) -> None:
+        """Drops documents; `other` is the document that stays instead."""
+
+    def cut(
+        self,
+        rows: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.integer[Any]],
+        ends: npt.NDArray[np.integer[Any]],
+        reason: str,
+    ) -> None:
+        """Takes spans of characters out of texts when they are exported; the step records them."""
+
+    def spill(self, dtype: np.dtype[Any]) -> Spill:
+        """Room for another pass over records."""
+
+    def scratch(self) -> contextlib.AbstractContextManager[Path]:
+        """A folder for files of the step's own, removed afterwards."""
+
+    @property
+    def signals(self) -> Signals:
+        """The stored blocks, for steps that must look at texts again."""
+
+
+class GlobalStep(Step):
+    """Base of the steps that see documents side by side, through records of fixed width.
+
+    Records of all blocks are collected, sorted on disk and given back with equal keys together, so that
+    memory does not grow with the number of documents.  Nothing may depend on the number of blocks or parts.
+    """
+
+    RECORD: ClassVar[np.dtype[Any]]
+    """The records: at least `key` (u8, evenly spread) and `row` (i8, the row of the run)."""
+
+    def collect(self, table: Table, alive: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """The records of a block's rows that no earlier step has dropped."""
+        raise NotImplementedError
+
+    def resolve(self, spill: Spill, ruling: Ruling) -> None:
+        """Decides over all records."""
+        raise NotImplementedError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+import contextlib
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,42 +11,59 @@ import xxhash
 from pydantic import Field, model_validator
 
 from l3_ylink.datakit.documents.batch import Batch
-from l3_ylink.datakit.purify.near import band_keys, find, shingles, signatures
-from l3_ylink.datakit.quality.units import U64, split_units
+from l3_ylink.datakit.documents.spill import position_key
+from l3_ylink.datakit.purify.near import (
+    EDGE,
+    PAIR,
+    ShingleFile,
+    band_keys,
+    edges_of,
+    leave_best,
+    pairs_of,
+    rank_of,
+    shingles,
+    signatures,
+)
+from l3_ylink.datakit.quality.units import split_units
 
-from .base import Step, Table, Verdicts
+from .base import GlobalStep, Ruling, Table
+
+if TYPE_CHECKING:
+    from l3_ylink.datakit.documents.spill import Spill
+    from l3_ylink.datakit.documents.store import Signals
 
 TEXTS_AT_ONCE = 64
 
 
-class Exact(Step):
+class Exact(GlobalStep):
     """Texts equal but for white space: the first one, in the order of the input, stays."""
+
+    RECORD: ClassVar[np.dtype[Any]] = np.dtype([("key", np.uint64), ("rest", np.uint64), ("row", np.int64)])
 
     step: Literal["exact"] = "exact"
 
     def measure(self, batch: Batch) -> None:
         batch.columns["text_hash"] = [
-            xxhash.xxh3_128_hexdigest(" ".join(text.split())) for text in batch.texts
+            xxhash.xxh3_128_digest(" ".join(text.split()).encode("utf-8", "surrogatepass"))
+            for text in batch.texts
         ]
 
-    def decide(self, table: Table, verdicts: Verdicts) -> None:
-        first: dict[str, int] = {}
-        dropped, kept = [], []
-        for row in np.flatnonzero(verdicts.alive).tolist():
-            original = first.setdefault(table.columns["text_hash"][row], row)
-            if original != row:
-                dropped.append(row)
-                kept.append(original)
-        verdicts.drop(
-            np.asarray(dropped, np.int64),
-            "same_text",
-            value=1.0,
-            threshold=1.0,
-            other=np.asarray(kept, np.int64),
-        )
+    def collect(self, table: Table, alive: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        hashes = np.frombuffer(b"".join(table.columns["text_hash"]), ">u8").reshape(-1, 2)[alive]
+        records = np.empty(len(alive), self.RECORD)
+        records["key"], records["rest"], records["row"] = hashes[:, 0], hashes[:, 1], alive + table.first
+        return records
+
+    def resolve(self, spill: Spill, ruling: Ruling) -> None:
+        for part in spill.parts("key", "rest", "row"):
+            new = np.ones(len(part), bool)
+            new[1:] = (part["key"][1:] != part["key"][:-1]) | (part["rest"][1:] != part["rest"][:-1])
+            original = part["row"][np.flatnonzero(new)[np.cumsum(new) - 1]]
+            again = ~new
+            ruling.drop(part["row"][again], "same_text", value=1.0, threshold=1.0, other=original[again])
 
 
-class Near(Step):
+class Near(GlobalStep):
     """Similar texts by MinHash-LSH; each drop is certain by the texts' own Jaccard similarity.
 
     With b bands of r rows, two texts of similarity s meet with probability 1-(1-s^r)^b: 14 bands of 8
@@ -53,6 +71,7 @@ class Near(Step):
     """
 
     ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset({"threshold"})
+    RECORD: ClassVar[np.dtype[Any]] = np.dtype([("key", np.uint64), ("rank", np.uint64), ("row", np.int64)])
 
     step: Literal["near"] = "near"
     bands: int = Field(14, ge=1, le=256)
@@ -70,36 +89,62 @@ class Near(Step):
 
     def measure(self, batch: Batch) -> None:
         rows = signatures(batch.units, self.shingle, self.bands * self.rows)
-        batch.columns["signature"] = [row.tobytes() for row in rows]
+        batch.columns["bands"] = [keys.tobytes() for keys in band_keys(rows, self.bands)]
+        batch.columns.setdefault("units", np.diff(batch.units.first_unit))
 
-    def decide(self, table: Table, verdicts: Verdicts) -> None:
-        alive = np.flatnonzero(verdicts.alive)
-        if not len(alive):
-            return
-        raw = b"".join(table.columns["signature"][row] for row in alive.tolist())
-        keys = band_keys(np.frombuffer(raw, np.uint32).reshape(len(alive), -1), self.bands)
-        order = np.lexsort((alive, -preference(table)[alive]))
-        pairs = find(keys, order.tolist(), lambda rows: self._shingles(table, alive, rows), self.threshold)
-        for pair in sorted(pairs):
-            verdicts.drop(
-                alive[[pair.dropped]],
+    def collect(self, table: Table, alive: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        alive = alive[table.numbers("units")[alive] > 0]
+        keys = np.frombuffer(b"".join(table.columns["bands"]), np.uint64).reshape(-1, self.bands)[alive]
+        records = np.empty(keys.shape, self.RECORD)
+        records["key"] = keys
+        records["rank"] = rank_of(preference(table)[alive])[:, None]
+        records["row"] = (alive + table.first)[:, None]
+        return records.ravel()
+
+    def resolve(self, spill: Spill, ruling: Ruling) -> None:
+        met = ruling.spill(PAIR)
+        for part in spill.parts("key", "rank", "row"):
+            met.add(pairs_of(part))
+        compared = np.zeros(len(ruling.signals), bool)
+        pairs = ruling.spill(PAIR)
+        for part in met.parts("better", "worse"):
+            new = np.ones(len(part), bool)
+            new[1:] = (part["better"][1:] != part["better"][:-1]) | (part["worse"][1:] != part["worse"][:-1])
+            some = part[new]
+            some["key"] = position_key(some["better"], len(compared))
+            compared[some["better"]] = compared[some["worse"]] = True
+            pairs.add(some)
+        edges = ruling.spill(EDGE)
+        with ruling.scratch() as folder, contextlib.closing(ShingleFile(folder)) as shingle_file:
+            self._shingle(ruling.signals, compared, shingle_file)
+            for part in pairs.parts("better", "worse"):
+                edges.add(edges_of(part, shingle_file, self.threshold))
+        gone = np.zeros(len(compared), bool)
+        for part in edges.parts("key", "worse", "better"):
+            left = leave_best(part, gone)
+            ruling.drop(
+                left["worse"],
                 "similar_text",
-                value=pair.similarity,
+                value=left["similarity"],
                 threshold=self.threshold,
-                other=int(alive[pair.kept]),
+                other=left["better"],
             )
 
-    def _shingles(self, table: Table, alive: npt.NDArray[np.int64], rows: list[int]) -> dict[int, U64]:
-        sets: dict[int, U64] = {}
-        for start in range(0, len(rows), TEXTS_AT_ONCE):
-            some = rows[start : start + TEXTS_AT_ONCE]
-            texts = table.texts([int(alive[row]) for row in some])
-            units = split_units([texts[int(alive[row])] for row in some])
-            hashes, text_of = shingles(units, self.shingle)
-            edges = np.searchsorted(text_of, np.arange(len(some) + 1))
-            for place, row in enumerate(some):
-                sets[row] = np.unique(hashes[edges[place] : edges[place + 1]])
-        return sets
+    def _shingle(self, signals: Signals, wanted: npt.NDArray[np.bool_], into: ShingleFile) -> None:
+        """Stores the shingles of the wanted documents."""
+        for number in range(len(signals.blocks)):
+            first = int(signals.first[number])
+            rows = np.flatnonzero(wanted[first : int(signals.first[number + 1])])
+            if not len(rows):
+                continue
+            texts = signals.block_texts(number, rows.tolist())
+            for start in range(0, len(rows), TEXTS_AT_ONCE):
+                some = rows[start : start + TEXTS_AT_ONCE]
+                hashes, text_of = shingles(split_units(texts[start : start + TEXTS_AT_ONCE]), self.shingle)
+                edges = np.searchsorted(text_of, np.arange(len(some) + 1))
+                for place, row in enumerate(some.tolist()):
+                    into.add(first + row, hashes[edges[place] : edges[place + 1]])
+        into.flush()
 
 
 def preference(table: Table) -> npt.NDArray[np.float64]:

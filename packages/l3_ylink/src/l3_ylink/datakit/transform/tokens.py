@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from l3_ylink._kit.documents import digest_of_file
 from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.datakit.documents import columns
-from l3_ylink.datakit.documents.store import BlockStore, Signals, disk, write_whole
+from l3_ylink.datakit.documents.store import disk, write_whole
 from l3_ylink.datakit.steps.tokenise import Tokenise
 
 from .encoder import Encoder, Engine, encode_documents, load_encoder
@@ -54,7 +55,7 @@ def _han_pattern() -> Any:
     return Regex(r"[\u3400-\u4dbf\u4e00-\u9fff]{1,8}")
 
 
-def make_tokenizer(step: Tokenise, folder: Path, out: Path, signals: Signals, kept: set[int]) -> Path:
+def make_tokenizer(step: Tokenise, folder: Path, out: Path, texts: Iterable[str]) -> Path:
     """The run's `tokenizer.json`: trained on kept texts in order, or the given one, checked and copied."""
     path = out / TOKENIZER
     if step.tokenizer is not None:
@@ -63,7 +64,7 @@ def make_tokenizer(step: Tokenise, folder: Path, out: Path, signals: Signals, ke
         with disk(path):
             atomic_write(path, given.read_bytes())
     else:
-        train_tokenizer(_sample(signals, kept, step.sample_bytes), step.vocabulary or 0, step.end, path)
+        train_tokenizer(_sample(texts, step.sample_bytes), step.vocabulary or 0, step.end, path)
     return path
 
 
@@ -79,19 +80,13 @@ def check_tokenizer(path: Path, end: str) -> None:
         raise BadInput(f"has no token {end!r}", field=str(path), do="set `end` of the tokenise step")
 
 
-def _sample(signals: Signals, kept: set[int], most: int) -> Iterator[str]:
+def _sample(texts: Iterable[str], most: int) -> Iterator[str]:
     size = 0
-    for number in range(len(signals.first) - 1):
-        rows = [row for row in signals.block_rows(number) if row in kept]
-        if not rows:
-            continue
-        texts = signals.block_texts(number)
-        for row in rows:
-            text = texts[row - int(signals.first[number])]
-            size += len(text.encode())
-            if size > most:
-                return
-            yield text
+    for text in texts:
+        size += len(text.encode())
+        if size > most:
+            return
+        yield text
 
 
 @lru_cache(maxsize=2)
@@ -130,15 +125,15 @@ def drop_part(out: Path, number: int) -> None:
         with_suffix(part_path(out, number), suffix).unlink(missing_ok=True)
 
 
-def tokenise_part(out: Path, store: BlockStore, number: int, rows: list[int], key: str) -> dict[str, Any]:
-    """Tokenises some rows (numbers inside the block) and commits them as a part of the token file."""
+def tokenise_part(out: Path, number: int, text: str, key: str) -> dict[str, Any]:
+    """Tokenises a shard of kept text (its path below the run) and commits it as a part of the token file."""
     plan = json.loads((out / PARTS / "plan.json").read_bytes())
     encoder = _load(out / TOKENIZER, digest_of_file(out / TOKENIZER), plan["engine"])
     prefix = part_path(out, number)
     manifest = with_suffix(prefix, ".json")
     manifest.unlink(missing_ok=True)
     with TokenWriter(prefix, token_type(encoder.vocabulary)) as writer:
-        for encoded in encode_documents(encoder, _block_texts(store, number, rows), plan["end"]):
+        for encoded in encode_documents(encoder, _shard_texts(out / text), plan["end"]):
             writer.write(*encoded)
     about = {"key": key, "bytes": with_suffix(prefix, ".bin").stat().st_size}
     with disk(manifest):
@@ -146,6 +141,8 @@ def tokenise_part(out: Path, store: BlockStore, number: int, rows: list[int], ke
     return {"number": number, "rows": writer.documents, "tokens": writer.tokens}
 
 
-def _block_texts(store: BlockStore, number: int, rows: list[int]) -> list[str]:
-    texts = columns.read(store.data(number), ["text"]).column(0).to_pylist()
-    return [texts[row] for row in rows]
+def _shard_texts(path: Path) -> list[str]:
+    if path.suffix == ".parquet":
+        texts: list[str] = columns.read(path, ["text"]).column(0).to_pylist()
+        return texts
+    return [orjson.loads(line)["text"] for line in path.read_bytes().splitlines()]
