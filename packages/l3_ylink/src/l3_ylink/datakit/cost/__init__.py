@@ -1,0 +1,1 @@
+"""What a run cost, step by step, and what the same recipe would cost on a cluster."""
