@@ -43,7 +43,7 @@ def test_the_type_follows_megatrons_rule(vocabulary: int, dtype: str) -> None:
     assert token_type(vocabulary) == np.dtype(dtype)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(DOCUMENTS, st.sampled_from([100, 70_000]))
 def test_what_is_written_is_read(tmp_path: Path, documents: list[list[int]], vocabulary: int) -> None:
     arrays = [np.array(document, np.int64) for document in documents]
@@ -56,7 +56,7 @@ def test_what_is_written_is_read(tmp_path: Path, documents: list[list[int]], voc
     assert file.tokens.tolist() == [token for document in documents for token in document]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=5), st.sampled_from([100, 70_000]))
 def test_merged_files_equal_one_file(tmp_path: Path, files: list[list[list[int]]], vocabulary: int) -> None:
     for number, documents in enumerate(files):

@@ -2,7 +2,8 @@
 
 Layout of the index (NVIDIA Megatron-LM, `megatron/core/datasets/indexed_dataset.py`): `MMIDIDX\\0\\0`, u64
 version 1, u8 type, u64 sequences, u64 document entries, i32 lengths, i64 byte offsets, i64 document
-indices; everything little-endian.  `.bin` holds the tokens, nothing else.
+indices; everything little-endian.  `.bin` holds the tokens, nothing else.  Beside them there may be a
+`.mask` of ours, one byte a token: 1 where the loss looks (Megatron ignores it).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -82,36 +83,40 @@ def write_index_chunks(
 
 
 class TokenWriter:
-    """Writes `prefix.bin` and `prefix.idx` from runs of documents; both appear when it is closed.
+    """Writes `prefix.bin`, `prefix.idx` and, if `masked`, `prefix.mask`; they appear when it is closed.
 
     Memory: 4 bytes a document.  An error inside the `with` block leaves nothing.
     """
 
-    def __init__(self, prefix: Path, dtype: np.dtype[Any]) -> None:
-        self.prefix, self.dtype = Path(prefix), dtype
+    def __init__(self, prefix: Path, dtype: np.dtype[Any], *, masked: bool = False) -> None:
+        self.prefix, self.dtype, self.masked = Path(prefix), dtype, masked
         self.tokens = self.documents = 0
         self._lengths: list[npt.NDArray[np.int32]] = []
-        self._bin = with_suffix(self.prefix, ".bin")
-        self._neighbour = self._bin.with_name(f".{self._bin.name}.{os.getpid()}.tmp")
+        self._files = [with_suffix(self.prefix, suffix) for suffix in (".bin", ".mask")[: 1 + masked]]
+        self._neighbours = [file.with_name(f".{file.name}.{os.getpid()}.tmp") for file in self._files]
+        self._streams: list[BinaryIO] = []
 
     def __enter__(self) -> Self:
-        with disk(self._bin):
-            self._bin.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = open(self._neighbour, "wb")
+        with disk(self._files[0]):
+            self.prefix.parent.mkdir(parents=True, exist_ok=True)
+            self._streams = [neighbour.open("wb") for neighbour in self._neighbours]
         return self
 
-    def write(self, tokens: Tokens, lengths: Tokens) -> None:
-        """Adds documents: their tokens in a row, and how many each has."""
+    def write(self, tokens: Tokens, lengths: Tokens, mask: Tokens | None = None) -> None:
+        """Adds documents: their tokens in a row, how many each has, and which of them are learnt."""
         if len(lengths) and int(lengths.max()) > LONGEST:
             raise BadInput(f"a document has more than {LONGEST} tokens", do="split it")
         limits = np.iinfo(self.dtype)
         if len(tokens) and tokens.dtype != self.dtype and int(tokens.max()) > limits.max:
             raise BadInput(
                 f"token {int(tokens.max())} does not fit into {self.dtype}",
-                do="give the tokenizer's vocabulary",
+                do="give the vocabulary of the tokenizer",
             )
-        with disk(self._bin):
-            self._stream.write(np.ascontiguousarray(tokens, self.dtype).data)
+        learnt = np.ones(len(tokens), np.uint8) if mask is None else np.asarray(mask, np.uint8)
+        columns = (np.ascontiguousarray(tokens, self.dtype), learnt)
+        with disk(self._files[0]):
+            for stream, column in zip(self._streams, columns, strict=False):
+                stream.write(column.data)
         self._lengths.append(lengths.astype(np.int32))
         self.tokens += len(tokens)
         self.documents += len(lengths)
@@ -121,16 +126,23 @@ class TokenWriter:
     ) -> None:
         try:
             if kind is None:
-                with disk(self._bin):
-                    os.fsync(self._stream.fileno())
-                lengths = np.concatenate([np.zeros(0, np.int32), *self._lengths])
-                with_suffix(self.prefix, ".idx").unlink(missing_ok=True)
-                with disk(self._bin):
-                    os.replace(self._neighbour, self._bin)
-                write_index(with_suffix(self.prefix, ".idx"), lengths, self.dtype)
+                self._commit()
         finally:
-            self._stream.close()
-            self._neighbour.unlink(missing_ok=True)
+            for stream, neighbour in zip(self._streams, self._neighbours, strict=True):
+                stream.close()
+                neighbour.unlink(missing_ok=True)
+
+    def _commit(self) -> None:
+        """The index goes first and comes last: where it is, the rest is whole."""
+        index = with_suffix(self.prefix, ".idx")
+        index.unlink(missing_ok=True)
+        with_suffix(self.prefix, ".mask").unlink(missing_ok=True)
+        with disk(index):
+            for stream, neighbour, file in zip(self._streams, self._neighbours, self._files, strict=True):
+                stream.flush()
+                os.fsync(stream.fileno())
+                os.replace(neighbour, file)
+        write_index(index, np.concatenate([np.zeros(0, np.int32), *self._lengths]), self.dtype)
 
 
 def with_suffix(prefix: Path, suffix: str) -> Path:
@@ -190,14 +202,33 @@ class TokenFile:
             return np.zeros(0, self.dtype)
         return np.memmap(self.bin, self.dtype, "r")
 
+    @cached_property
+    def mask(self) -> npt.NDArray[np.uint8] | None:
+        """For every token 1 where the loss looks; None where all are learnt alike."""
+        path = with_suffix(self.prefix, ".mask")
+        if not path.exists():
+            return None
+        if path.stat().st_size != len(self.tokens):
+            raise BadInput("is damaged: not one byte a token", field=str(path), do="write the data set again")
+        return np.memmap(path, np.uint8, "r") if len(self.tokens) else np.zeros(0, np.uint8)
+
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, number: int) -> Tokens:
         if not 0 <= number < len(self):
             raise IndexError(number)
+        return self.tokens[self._span(number)]
+
+    def mask_of(self, number: int) -> npt.NDArray[np.uint8]:
+        """Which tokens of a document are learnt: all, in a file without mask."""
+        if self.mask is None:
+            return np.ones(int(self.lengths[number]), np.uint8)
+        return self.mask[self._span(number)]
+
+    def _span(self, number: int) -> slice:
         start = int(self.offsets[number]) // self.dtype.itemsize
-        return self.tokens[start : start + int(self.lengths[number])]
+        return slice(start, start + int(self.lengths[number]))
 
 
 def _mapped(path: Path) -> bytes | mmap.mmap:

@@ -35,14 +35,11 @@ def merge_tokens(
         raise BadInput("there is nothing to merge", field="sources", do="give token files")
     dtype, sequences, entries, tokens = _checked(prefix, sources)
 
-    def write(neighbour: Path) -> None:
-        with open(neighbour, "wb") as target:
-            for number, source in enumerate(sources):
-                _append(with_suffix(source, ".bin"), target.fileno())
-                tell(number + 1, len(sources))
-
     with_suffix(prefix, ".idx").unlink(missing_ok=True)
-    write_whole(with_suffix(prefix, ".bin"), write)
+    with_suffix(prefix, ".mask").unlink(missing_ok=True)
+    _join(prefix, sources, ".bin", tell)
+    if any(TokenFile(source).mask is not None for source in sources):
+        _join(prefix, sources, ".mask", lambda _done, _whole: None)
     write_index_chunks(
         with_suffix(prefix, ".idx"),
         dtype,
@@ -52,6 +49,20 @@ def merge_tokens(
         lambda: _documents(sources),
     )
     return entries - 1, tokens
+
+
+def _join(prefix: Path, sources: Sequence[Path], suffix: str, tell: Tell) -> None:
+    def write(neighbour: Path) -> None:
+        with open(neighbour, "wb") as target:
+            for number, source in enumerate(sources):
+                path = with_suffix(source, suffix)
+                if path.exists():
+                    _append(path, target.fileno())
+                else:  # a mask that is not there learns everything
+                    _append_ones(TokenFile(source), target.fileno())
+                tell(number + 1, len(sources))
+
+    write_whole(with_suffix(prefix, suffix), write)
 
 
 def _checked(prefix: Path, sources: Sequence[Path]) -> tuple[np.dtype[Any], int, int, int]:
@@ -115,6 +126,12 @@ def _append(path: Path, target: int) -> None:
                 if not sent:
                     raise OSError(errno.EIO, f"{path.name} became shorter while it was read")
                 at += sent
+
+
+def _append_ones(file: TokenFile, target: int) -> None:
+    os.lseek(target, 0, os.SEEK_END)
+    for chunk in _chunks(file.tokens):
+        os.write(target, b"\1" * len(chunk))
 
 
 def _extents(source: int, size: int) -> Iterator[tuple[int, int]]:
