@@ -14,10 +14,12 @@ from l3_ylink._kit.problems import BadInput
 
 from .steps.base import Step
 from .steps.classify import Classify, Perplexity
+from .steps.clean import Clean, Convert
 from .steps.contamination import Decontaminate
 from .steps.duplicates import Exact, Near
-from .steps.extract import Clean, Extract, Personal
+from .steps.extract import Extract
 from .steps.judge import Language, Quality
+from .steps.personal import Personal
 from .steps.tokenise import Tokenise
 
 SIGNALS_VERSION = 5
@@ -26,6 +28,7 @@ SIGNALS_VERSION = 5
 AnyStep = Annotated[
     Extract
     | Clean
+    | Convert
     | Language
     | Quality
     | Perplexity
@@ -40,6 +43,7 @@ AnyStep = Annotated[
 STEPS: dict[str, type[Step]] = {
     "extract": Extract,
     "clean": Clean,
+    "convert": Convert,
     "language": Language,
     "quality": Quality,
     "perplexity": Perplexity,
