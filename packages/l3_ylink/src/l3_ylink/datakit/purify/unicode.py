@@ -1,6 +1,6 @@
 """The Unicode policy: one form for each text, and nothing in it that nobody can see.
 
-NFC; line ends as one newline; control characters, terminal colour codes, zero-width and bidirectional
+NFC or NFKC; line ends as one newline; control characters, terminal colour codes, zero-width and bidirectional
 marks gone (joiners stay between letters of scripts that need them); no-break and ideographic spaces as
 spaces; full-width letters and digits as ASCII, Chinese punctuation as written.
 """
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Literal, NamedTuple
+
+Form = Literal["NFC", "NFKC"]
 
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]")
 OVERSTRIKES = re.compile(r"[^\n]\x08")
@@ -52,16 +55,39 @@ TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 BLANK_LINES = re.compile(r"\n{3,}")
 
 
-def normalise(text: str, *, narrow: bool = True) -> str:
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+ZERO_WIDTH = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+PRIVATE_USE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
+
+
+class Unseen(NamedTuple):
+    """How many characters of a text nobody can see, or nobody but a private agreement knows."""
+
+    control: int = 0
+    zero_width: int = 0
+    private_use: int = 0
+
+
+def survey(text: str) -> Unseen:
+    """What the policy takes out of a text, and what it leaves because its meaning is unknown."""
+    control = len(CONTROL.findall(text))
+    if text.isascii():
+        return Unseen(control)
+    return Unseen(control, len(ZERO_WIDTH.findall(text)), len(PRIVATE_USE.findall(text)))
+
+
+def normalise(text: str, *, narrow: bool = True, form: Form = "NFC") -> str:
     """The text under the policy; `narrow` makes full-width letters and digits ASCII.  Idempotent."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = TERMINAL_CODES.sub("", text)
     if "\x08" in text:
         text = OVERSTRIKES.sub("", text)
+    if form == "NFKC" and not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
     if TO_CHANGE.search(text):
         text = text.translate(POLICY_NARROW if narrow else POLICY)
     if not text.isascii():
-        text = unicodedata.normalize("NFC", LONE_JOINERS.sub("", text))
+        text = unicodedata.normalize(form, LONE_JOINERS.sub("", text))
     text = TRAILING.sub("", text)
     return BLANK_LINES.sub("\n\n", text).strip("\n")

@@ -1,0 +1,325 @@
+"""Chinese read in the wrong way, and what it said: GBK one byte late, and UTF-8 as GBK.
+
+One byte late: where a byte of GBK was lost, the second half of each character is read with the first half
+of the next (因为每一层 becomes 因?槊恳徊), until plain ASCII comes.  Pinyin put between the halves of a
+character does the same and leaves itself behind: 因?yàn)槊恳; the reading tells the byte that was lost.
+UTF-8 as GBK: three bytes of a character are read two by two (你好， becomes 浣犲ソ锛).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache, cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from l3_ylink.datakit.quality.characters import SIMPLIFIED, TRADITIONAL, characters
+
+from .beam import LOST, SECOND, WHOLE, Codes, Move, likeliest
+from .chinese import OTHER, RARE, ChineseModel, chinese
+
+SYLLABLE = "[a-züāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜêńňǹḿ]{1,6}"
+BROKEN = re.compile(rf"(?:[?\ufffd]|(?<=[\u3400-\u9fff\ue000-\uf8ff]))({SYLLABLE})\)")
+TONE = re.compile("[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
+LOST_HALF = re.compile("(?<=[\u3400-\u9fff])\ufffd|\ufffd(?=[\u3400-\u9fff])")
+
+UNREAD = frozenset((*range(0xA2, 0xB0), *range(0xF8, 0xFF)))
+"""First bytes of pairs that GBK leaves free: a reader makes one mark of such a pair."""
+
+LOSS = 5.0
+"""Cost of a lost byte that left a mark."""
+HIDDEN = 11.0
+"""Cost of a lost byte that left none."""
+OTHER_SCRIPT = 4.0
+MARGIN = 8.0
+"""How many nats likelier a repaired span must be than the span as it stands."""
+
+LIKELY, STRETCH = -9.0, 10
+"""Nats a character that each stretch of a repaired span must reach; clean text has -4 to -7, misread -11."""
+
+WINDOW, LEAST_ODD = 8, 3
+NEAR = 24
+MOST = 20_000
+"""Characters of one text that are looked at: a text that is odd all over is not Chinese."""
+
+
+class Span(NamedTuple):
+    """A part of a line that looks misread."""
+
+    start: int
+    end: int
+
+
+class _Tables(NamedTuple):
+    pair: np.ndarray
+    of_lead: dict[int, Codes]
+    of_trail: dict[int, Codes]
+    lead: dict[int, int]
+    trail: dict[int, int]
+    vocabulary: Codes
+    utf_8: np.ndarray
+
+
+@cache
+def _tables() -> _Tables:
+    """Which character each pair of GBK bytes is, and the known characters by each of their bytes."""
+    model = chinese()
+    pair = np.zeros((256, 256), np.uint32)
+    lead: dict[int, int] = {}
+    trail: dict[int, int] = {}
+    for first in range(0x81, 0xFF):
+        for second in (*range(0x40, 0x7F), *range(0x80, 0xFF)):
+            character = bytes((first, second)).decode("gb18030", "ignore")
+            if len(character) == 1:
+                pair[first, second] = ord(character)
+                lead[ord(character)], trail[ord(character)] = first, second
+    known = [code for code in lead if model.symbol[code] != RARE and model.symbol[code] != OTHER]
+    known = [code for code in known if not 0xE000 <= code < 0xF900]
+    of_lead: dict[int, list[int]] = {}
+    of_trail: dict[int, list[int]] = {}
+    for code in known:
+        of_lead.setdefault(lead[code], []).append(code)
+        of_trail.setdefault(trail[code], []).append(code)
+    vocabulary = np.asarray([code for code in known if code >= 0x800], np.uint32)
+    utf_8 = np.asarray([list(chr(code).encode()) for code in vocabulary.tolist()], np.uint8)
+    return _Tables(pair, _rows(of_lead), _rows(of_trail), lead, trail, vocabulary, utf_8)
+
+
+def _rows(lists: dict[int, list[int]]) -> dict[int, Codes]:
+    return {byte: np.asarray(codes, np.uint32) for byte, codes in lists.items()}
+
+
+NONE = np.zeros(0, np.uint32)
+
+
+class Items(NamedTuple):
+    """A span as items: `sound[i]` is the reading that stood after the lost byte i, `mark[i]` its mark."""
+
+    items: list[int]
+    sound: dict[int, str]
+    odd: list[bool]
+    mark: dict[int, int]
+
+
+def itemise(text: str, model: ChineseModel) -> Items:
+    """The bytes that a text had in GBK, with its broken annotations taken out."""
+    tables = _tables()
+    broken = {match.start(): match for match in BROKEN.finditer(text) if match[1] in model.readings}
+    items: list[int] = []
+    sound: dict[int, str] = {}
+    odd: list[bool] = []
+    mark: dict[int, int] = {}
+    place = 0
+    while place < len(text):
+        match, code = broken.get(place), ord(text[place])
+        place = match.end() if match else place + 1
+        size = len(items)
+        if match:
+            sound[size] = match[1]
+            items.append(LOST)
+        elif code < 0x80 and code != 0x3F:
+            items.append(code)
+        elif code in (0x3F, 0xFFFD):
+            mark[size] = code
+            items += (LOST, SECOND)
+        elif code in tables.lead:
+            items += (tables.lead[code], tables.trail[code])
+        else:
+            items.append(WHOLE + code)
+        odd += [code == 0xFFFD or bool(model.odd[min(code, 0xFFFF)])] * (len(items) - size)
+    return Items(items, sound, odd, mark)
+
+
+class OneByteLate:
+    """Items read as GBK whose lost bytes are guessed: a mark, or with `hidden` a byte without one."""
+
+    def __init__(self, items: Items, *, traditional: bool | None) -> None:
+        self._row, self._sound, odd, self._mark = items
+        self._traditional = traditional
+        near = np.convolve(np.asarray([*odd, *[False] * 7], np.int8), np.ones(8, np.int8), "full")[7:]
+        self._hidden = (near[: len(odd)] >= 4).tolist()
+        self._tables = _tables()
+        self._readings = chinese().readings
+
+    def moves(self, place: int) -> list[Move]:
+        item = self._row[place]
+        if item >= WHOLE:
+            return [Move(_one(item - WHOLE), 1)]
+        if item == LOST:
+            return self._lost(place)
+        if item == SECOND:
+            return list(self._guesses(self._tables.of_trail.get(self._at(place + 1), NONE), 2, 0.0))
+        if item < 0x81:
+            return [Move(_one(item), 1)]
+        return self._character(place, item)
+
+    def _at(self, place: int) -> int:
+        return self._row[place] if place < len(self._row) else WHOLE
+
+    def _lost(self, place: int) -> list[Move]:
+        """A mark as itself, or as the first half of the character whose second half follows."""
+        if place in self._sound:
+            found = self._tables.of_trail.get(self._at(place + 1), NONE)
+            found = found[[self._between(place, code) for code in found.tolist()]]
+            return list(self._guesses(found, 2, LOSS))
+        found = self._tables.of_trail.get(self._at(place + 2), NONE)
+        return [Move(_one(self._mark[place]), 2), *self._guesses(found, 3, LOSS)]
+
+    def _between(self, place: int, code: int) -> bool:
+        """Whether the lost first half of `code`, with the byte before it, was read as the annotation says."""
+        before = self._row[place - 1] if place else WHOLE
+        if not 0x81 <= before < LOST:
+            return False
+        split = self._tables.pair[before, self._tables.lead[code]]
+        return chr(int(split)) in self._readings[self._sound[place]]
+
+    def _character(self, place: int, lead: int) -> list[Move]:
+        trail = self._at(place + 1)
+        moves = []
+        if trail < LOST and self._tables.pair[lead, trail]:
+            moves.append(Move(_one(int(self._tables.pair[lead, trail])), 2))
+        if trail == LOST:
+            moves += self._second_half(place, self._tables.of_lead.get(lead, NONE))
+        if self._hidden[place]:
+            moves += self._guesses(self._tables.of_lead.get(lead, NONE), 1, HIDDEN)
+            moves += self._guesses(self._tables.of_trail.get(lead, NONE), 1, HIDDEN)
+        return moves
+
+    def _second_half(self, place: int, found: Codes) -> Iterator[Move]:
+        """A mark after a first half: its second half, or that and the first half of the next character."""
+        if place + 1 in self._sound:
+            said = self._readings[self._sound[place + 1]]
+            yield from self._guesses(found[[chr(code) in said for code in found.tolist()]], 2, LOSS)
+            return
+        yield from self._guesses(found, 3, LOSS)
+        unread = [self._tables.trail[code] in UNREAD for code in found.tolist()]
+        yield from self._guesses(found[unread], 2, LOSS)
+
+    def _guesses(self, codes: Codes, items: int, cost: float) -> Iterator[Move]:
+        """Guesses, dearer where they are of the other script than the text."""
+        if self._traditional is None:
+            if len(codes):
+                yield Move(codes, items, cost)
+            return
+        bits = characters().bits[codes]
+        wrong = (bits & (SIMPLIFIED if self._traditional else TRADITIONAL)) != 0
+        for part, more in ((codes[~wrong], 0.0), (codes[wrong], OTHER_SCRIPT)):
+            if len(part):
+                yield Move(part, items, cost + more)
+
+
+class Utf8:
+    """Items read as UTF-8; a mark, or nothing at all, may stand for the third byte of a character."""
+
+    def __init__(self, items: Items) -> None:
+        self._row, self._mark = items.items, items.mark
+        self._tables = _tables()
+
+    @cached_property
+    def _by_two(self) -> dict[tuple[int, int], Codes]:
+        found: dict[tuple[int, int], list[int]] = {}
+        for code, (first, second, _) in zip(
+            self._tables.vocabulary.tolist(), self._tables.utf_8.tolist(), strict=True
+        ):
+            found.setdefault((first, second), []).append(code)
+        return {key: np.asarray(codes, np.uint32) for key, codes in found.items()}
+
+    def moves(self, place: int) -> list[Move]:
+        item = self._row[place]
+        if item >= WHOLE:
+            return [Move(_one(item - WHOLE), 1)]
+        if item < 0x80:
+            return [Move(_one(item), 1)]
+        if item == LOST:
+            return [Move(_one(self._mark[place]), 2)] if place in self._mark else []
+        return self._character(place, item)
+
+    def _character(self, place: int, lead: int) -> list[Move]:
+        size = 2 if 0xC2 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 4 if 0xF0 <= lead < 0xF5 else 0
+        row = self._row[place : place + size]
+        moves = []
+        if size and len(row) == size and all(0x80 <= item < 0xC0 for item in row[1:]):
+            text = bytes(row).decode("utf-8", "ignore")
+            if text:
+                moves.append(Move(_one(ord(text)), size))
+        if size == 3:
+            found = self._by_two.get((row[0], row[1]), NONE) if len(row) > 1 else NONE
+            if len(found):
+                after = row[2] if len(row) > 2 else WHOLE
+                moves.append(Move(found, 4, LOSS) if after == LOST else Move(found, 2, HIDDEN))
+        return moves
+
+
+def _one(code: int) -> Codes:
+    return np.asarray([code], np.uint32)
+
+
+def suspects(text: str, model: ChineseModel) -> list[Span]:
+    """Parts of lines with many odd characters close together, a broken annotation or a lost byte."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    odd = np.flatnonzero(model.odd[np.minimum(codes, np.uint32(0xFFFF))])
+    last = LEAST_ODD - 1
+    close = np.flatnonzero(odd[last:] - odd[: len(odd) - last] < WINDOW)
+    places = {int(place) for step in range(LEAST_ODD) for place in odd[close + step]}
+    if ")" in text and TONE.search(text):
+        places |= {match.start() for match in BROKEN.finditer(text) if match[1] in model.readings}
+    if "\ufffd" in text:
+        places |= {match.start() for match in LOST_HALF.finditer(text)}
+    spans: list[Span] = []
+    for place in sorted(places):
+        start = max(place - NEAR, text.rfind("\n", 0, place) + 1)
+        line_end = text.find("\n", place)
+        end = min(place + NEAR, line_end if line_end >= 0 else len(text))
+        if spans and start <= spans[-1].end:
+            spans[-1] = Span(spans[-1].start, max(end, spans[-1].end))
+        else:
+            spans.append(Span(start, end))
+    return spans
+
+
+def repair_chinese(text: str, *, traditional: bool | None = None) -> str:
+    """The text with what was misread in it restored; the text itself where nothing certain was found."""
+    model = chinese()
+    parts: list[str] = []
+    done = looked = 0
+    for span in suspects(text, model):
+        looked += span.end - span.start
+        if looked > MOST:
+            break
+        found = restored(text[span.start : span.end], model, traditional)
+        parts += (text[done : span.start], found)
+        done = span.end
+    return "".join(parts) + text[done:]
+
+
+def restored(text: str, model: ChineseModel, traditional: bool | None) -> str:
+    """The likeliest of a span as it stands, read as UTF-8, and read as GBK with bytes lost."""
+    items = itemise(text, model)
+    best, bar = text, model.score(text) + MARGIN
+    for reading in (Utf8(items), OneByteLate(items, traditional=traditional)):
+        found = likeliest(items.items, reading, model)
+        if found and found[1] > bar and found[0] != text and likely(found[0], text, model, traditional):
+            best, bar = found
+    return best
+
+
+def likely(text: str, before: str, model: ChineseModel, traditional: bool | None) -> bool:
+    """Whether a text reads as Chinese, its worst stretch too, and brings in nothing of the other script."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    if traditional is not None:
+        other = SIMPLIFIED if traditional else TRADITIONAL
+        if _count(text, other) > _count(before, other):
+            return False
+    symbols = np.concatenate([np.full(2, OTHER, np.int64), model.symbols(codes)])
+    logs = model.after(symbols[:-2], symbols[1:-1], symbols[2:])[codes >= 0x3000]
+    if not len(logs):
+        return False
+    stretch = min(len(logs), STRETCH)
+    return bool(np.convolve(logs, np.full(stretch, 1 / stretch), "valid").min() > LIKELY)
+
+
+def _count(text: str, flag: int) -> int:
+    bits = characters().bits[[min(ord(character), 0xFFFF) for character in text]]
+    return int(((bits & flag) != 0).sum())
