@@ -33,6 +33,9 @@ LOSS = 5.0
 HIDDEN = 11.0
 """Cost of a lost byte that left none."""
 OTHER_SCRIPT = 4.0
+TELLING = 3
+"""How many more characters of one script than of the other tell which one a text is in."""
+
 MARGIN = 8.0
 """How many nats likelier a repaired span must be than the span as it stands."""
 
@@ -279,12 +282,14 @@ def suspects(text: str, model: ChineseModel) -> list[Span]:
     return spans
 
 
-def repair_chinese(text: str, *, traditional: bool | None = None) -> str:
+def repair_chinese(text: str) -> str:
     """The text with what was misread in it restored; the text itself where nothing certain was found."""
     model = chinese()
     parts: list[str] = []
     done = looked = 0
-    for span in suspects(text, model):
+    spans = suspects(text, model)
+    traditional = script_around(text, spans) if spans else None
+    for span in spans:
         looked += span.end - span.start
         if looked > MOST:
             break
@@ -292,6 +297,14 @@ def repair_chinese(text: str, *, traditional: bool | None = None) -> str:
         parts += (text[done : span.start], found)
         done = span.end
     return "".join(parts) + text[done:]
+
+
+def script_around(text: str, spans: list[Span]) -> bool | None:
+    """True: around the spans traditional characters prevail, False: simplified ones, None: neither."""
+    edges = [0, *(edge for span in spans for edge in span), len(text)]
+    around = "".join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
+    difference = _count(around, TRADITIONAL) - _count(around, SIMPLIFIED)
+    return difference > 0 if abs(difference) >= TELLING else None
 
 
 def restored(text: str, model: ChineseModel, traditional: bool | None) -> str:
@@ -321,5 +334,5 @@ def likely(text: str, before: str, model: ChineseModel, traditional: bool | None
 
 
 def _count(text: str, flag: int) -> int:
-    bits = characters().bits[[min(ord(character), 0xFFFF) for character in text]]
-    return int(((bits & flag) != 0).sum())
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return int(((characters().bits[np.minimum(codes, np.uint32(0xFFFF))] & flag) != 0).sum())

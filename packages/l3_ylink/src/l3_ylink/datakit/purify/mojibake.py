@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from l3_ylink.datakit.quality.characters import SIMPLIFIED, TRADITIONAL, characters, codes_of, table_index
+from l3_ylink.datakit.quality.characters import codes_of
 
 from .chinese import RARE, chinese
 from .misread import repair_chinese
@@ -62,7 +62,7 @@ def repair(text: str, *, pinyin: Policy = "converted") -> Repaired:
     if seen & HIGH_LATIN and LATIN_RUN.search(text):
         text = "\n".join(map(_line, text.split("\n")))
     if seen & (ODD | TONE):
-        text = repair_chinese(text, traditional=_script(text))
+        text = repair_chinese(text)
     changed = 0
     if text != before:
         changed = sum(old != new for old, new in zip(before.split("\n"), text.split("\n"), strict=True))
@@ -82,14 +82,6 @@ def _kinds() -> npt.NDArray[np.uint8]:
 def _seen(text: str) -> int:
     """Which signs of damage a text has at all: most texts are spared the rest."""
     return int(np.bitwise_or.reduce(_kinds()[np.minimum(codes_of(text), 0xFFFF)]))
-
-
-def _script(text: str) -> bool | None:
-    """True: traditional characters prevail, False: simplified ones, None: too few of either."""
-    bits = characters().bits[table_index(codes_of(text))]
-    simplified, traditional = ((bits & flag) != 0 for flag in (SIMPLIFIED, TRADITIONAL))
-    difference = int(traditional.sum()) - int(simplified.sum())
-    return difference > 0 if abs(difference) > 1 else None
 
 
 def _line(line: str) -> str:
