@@ -35,7 +35,7 @@ def gather(
     pages: int = typer.Option(10_000, help="pages of one host"),
     megabytes: float = typer.Option(2_000.0, help="megabytes of one host"),
     seconds: float = typer.Option(86_400.0, help="seconds for one host"),
-    depth: int = typer.Option(30, help="links away from the first page"),
+    depth: int = typer.Option(100, help="links away from the first page"),
     longest: int = typer.Option(20_000_000, help="bytes of a page; a longer one is cut and marked"),
     timeout: float = typer.Option(60.0, help="seconds for one page"),
     private: bool = typer.Option(False, help="visit private, loopback and link-local addresses too"),

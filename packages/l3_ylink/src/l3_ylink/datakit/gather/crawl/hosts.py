@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from .frontier import Frontier, Page, Visit
+from .frontier import PAGE, Frontier, Page, Visit
 from .plan import CrawlPlan
 from .robots import GOOD_FOR, Robots
 from .urls import address
@@ -160,20 +160,21 @@ class Hosts:
         host.flying.add(page.id)
         return Task(host.origin, page.url, page)
 
+    def _reason(self, page: Page, allows: Callable[[str], bool]) -> str:
+        found = address(page.url)
+        if found is None or not self.plan.allows(found.origin):
+            return "other_domain"
+        if not allows(page.url):
+            return "robots"
+        return "trap" if page.kind == PAGE and self.frontier.template(found.shape).closed else ""
+
     def _allowed(self, host: Host, allows: Callable[[str], bool]) -> Page | None:
         """The next page that rules and traps let pass; the others are noted and left."""
         while True:
             page = host.next_page()
             if page is None:
                 return None
-            found = address(page.url)
-            reason = ""
-            if found is None or not self.plan.allows_host(found.host):
-                reason = "other_domain"
-            elif not allows(page.url):
-                reason = "robots"
-            elif page.kind == "page" and self.frontier.template(found.shape).closed:
-                reason = "trap"
+            reason = self._reason(page, allows)
             if not reason:
                 return page
             with self.frontier.whole():

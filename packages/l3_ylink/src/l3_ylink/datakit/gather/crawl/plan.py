@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import cached_property
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -57,7 +58,7 @@ class CrawlPlan(BaseModel):
     longest: int = Field(20_000_000, ge=1_000, description="bytes of a page; a longer one is cut and marked")
     timeout: float = Field(60, gt=0, description="seconds for one page, from the request to its last byte")
     retries: int = Field(2, ge=0, le=10)
-    depth: int = Field(30, ge=0, description="links away from a seed")
+    depth: int = Field(100, ge=0, description="links away from a seed")
     types: list[str] = Field(default_factory=lambda: list(TYPES), min_length=1)
     private: bool = Field(default=False, description="visit private, loopback and link-local addresses too")
     verify: bool = Field(default=True, description="check the certificates of https sites")
@@ -87,11 +88,23 @@ class CrawlPlan(BaseModel):
 
         return f"{self.agent}/{__version__}" + (f" (+{self.contact})" if self.contact else "")
 
-    def allows_host(self, host: str) -> bool:
-        """Whether a host may be visited."""
+    @cached_property
+    def _places(self) -> set[tuple[str, int | None]]:
+        seeds = [urlsplit(seed) for seed in self.seeds]
+        return {((seed.hostname or "").rstrip("."), _port(seed)) for seed in seeds}
+
+    def allows(self, origin: str) -> bool:
+        """Whether a host may be visited: below a domain; or a seed's host, at its port or a usual one."""
+        parts = urlsplit(origin)
+        host = (parts.hostname or "").rstrip(".")
         if self.domains:
             return in_domains(host, self.domains)
-        return host.lower() in {(urlsplit(seed).hostname or "").lower() for seed in self.seeds}
+        return (host, _port(parts)) in self._places
+
+
+def _port(parts: SplitResult) -> int | None:
+    """The port, where it is not http's or https's."""
+    return parts.port if parts.port not in (80, 443) else None
 
 
 def in_domains(host: str, domains: list[str]) -> bool:

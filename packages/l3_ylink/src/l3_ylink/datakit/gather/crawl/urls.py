@@ -33,7 +33,6 @@ class Address(NamedTuple):
     url: str
     key: str
     origin: str
-    host: str
 
     @property
     def shape(self) -> str:
@@ -67,7 +66,7 @@ def address(link: str, base: str = "") -> Address | None:
     origin = f"{parts.scheme}://{netloc}"
     url = urlunsplit((parts.scheme, netloc, path, "&".join(query), ""))
     key = urlunsplit((parts.scheme, netloc, path, "&".join(sorted(query)), ""))
-    return Address(url, key, origin, host)
+    return Address(url, key, origin)
 
 
 def _path(parts: SplitResult) -> str:

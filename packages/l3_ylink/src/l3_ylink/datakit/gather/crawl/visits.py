@@ -152,7 +152,7 @@ class Visits:
 
     def _reason(self, found: Address, depth: int) -> str:
         """Why an address is not visited, or ""."""
-        if not self.plan.allows_host(found.host):
+        if not self.plan.allows(found.origin):
             return "other_domain"
         if depth > self.plan.depth:
             return "depth"
@@ -217,9 +217,9 @@ class Visits:
             self._spend(host, 0, len(answer.exchange.body))
         if status in REDIRECTS:
             found = address(answer.header("location"), task.url)
-            if found is not None and task.hops < MOST_HOPS and self.plan.allows_host(found.host):
+            if found is not None and task.hops < MOST_HOPS and self.plan.allows(found.origin):
                 return Task(task.origin, found.url, None, task.hops + 1)
-            inside = found is None or self.plan.allows_host(found.host)
+            inside = found is None or self.plan.allows(found.origin)
             why = (
                 "" if inside or found is None else f"its robots.txt is at {found.url}, outside of the domains"
             )
@@ -253,7 +253,7 @@ class Visits:
             if self.plan.sitemaps:
                 for link in host.robots.sitemaps():
                     found = address(link, f"{host.origin}/")
-                    if found is not None and self.plan.allows_host(found.host):
+                    if found is not None and self.plan.allows(found.origin):
                         self._add(found, kind=SITEMAP, depth=0)
 
     def counts(self) -> dict[str, Any]:
