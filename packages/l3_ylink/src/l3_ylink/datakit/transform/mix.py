@@ -163,7 +163,7 @@ def mix_tokens(out: Path, mix: Mix) -> list[Part]:
     ]
     slices = max(1, sum(part.tokens for part in parts) // SLICE)
     with TokenWriter(
-        out, feeds[0].file.dtype, masked=all(feed.file.mask is not None for feed in feeds)
+        out, feeds[0].file.dtype, masked=any(feed.file.mask is not None for feed in feeds)
     ) as writer:
         for number in range(1, slices + 1):
             _write_slice(writer, feeds, number / slices if number < slices else np.inf)
