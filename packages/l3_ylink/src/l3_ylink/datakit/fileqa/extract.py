@@ -12,10 +12,11 @@ from typing import NamedTuple
 import zstandard
 
 from .decode import decode
-from .docx import DocxError, docx_text
+from .document import read_document
 from .html import html_text
+from .limits import REASONS
 from .markdown import markdown_text
-from .pdf import PdfError, pdf_text
+from .render import render
 
 MOST_UNPACKED = 512_000_000
 """Bytes that a compressed file may unpack to."""
@@ -28,11 +29,19 @@ FORMATS = {
     ".markdown": "markdown",
     ".pdf": "pdf",
     ".docx": "docx",
+    ".docm": "docx",
+    ".pptx": "pptx",
+    ".pptm": "pptx",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+    ".epub": "epub",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
 PACKED = {".gz", ".zst"}
+BLOCKS = ("pdf", "docx", "pptx", "xlsx", "epub")
+"""Formats whose text is made of blocks."""
 
 
 class Extracted(NamedTuple):
@@ -45,7 +54,7 @@ class Extracted(NamedTuple):
 
 
 def format_of(path: str) -> str:
-    """html, markdown, pdf, docx, jsonl, parquet, or text for every other name."""
+    """html, markdown, pdf, docx, pptx, xlsx, epub, jsonl, parquet, or text for every other name."""
     name = PurePosixPath(path.lower())
     if name.suffix in PACKED:
         name = name.with_suffix("")
@@ -73,20 +82,21 @@ def extract(path: str, data: bytes, *, extractor: str = "trafilatura") -> Extrac
     readers: dict[str, Callable[[bytes], Extracted]] = {
         "html": lambda content: _html(content, extractor),
         "markdown": _markdown,
-        "pdf": lambda content: Extracted(pdf_text(content)),
-        "docx": lambda content: Extracted(docx_text(content)),
+        **dict.fromkeys(BLOCKS, lambda content: _blocks(format_of(path), content)),
     }
     try:
         content = unpack(path, data)
         if b"\0" in content[:1024] and format_of(path) == "text" and not _is_utf_16(content):
             return Extracted(error="binary")
         found = readers.get(format_of(path), _text)(content)
-    except (PdfError, DocxError, ValueError) as problem:
+    except ValueError as problem:
         return Extracted(error=str(problem) if str(problem) in REASONS else "broken")
-    return found if found.text.strip() else found._replace(text="", error="empty")
+    return found if found.text.strip() else found._replace(text="", error=found.error or "empty")
 
 
-REASONS = {"broken", "password", "bomb", "too_many_pages"}
+def _blocks(kind: str, content: bytes) -> Extracted:
+    document = read_document(f"file.{kind}", content)
+    return Extracted(render(document.blocks).text, error=document.error, title=document.title)
 
 
 def _is_utf_16(content: bytes) -> bool:

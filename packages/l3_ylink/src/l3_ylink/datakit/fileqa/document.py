@@ -1,0 +1,112 @@
+"""Files to blocks: one function for every format, with what was skipped and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from l3_ylink._kit.problems import BadInput, NotFound
+
+from .blocks import Block, FileDocument, Item, Skipped, Source
+from .limits import Limits, Unreadable
+
+FORMATS = {
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".docm": "docx",
+    ".pptx": "pptx",
+    ".pptm": "pptx",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
+    ".epub": "epub",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+}
+"""Formats by the ending of the name."""
+
+
+def read_document(
+    path: str | Path, data: bytes | None = None, *, ocr: bool = True, limits: Limits | None = None
+) -> FileDocument:
+    """A whole file as blocks.  `data` is its content; without it the file is read from the disk.
+
+    A file that cannot be read gives a document without blocks whose `error` is the reason: broken, password,
+    bomb, time, memory, too_many_pages or empty.  Raises `BadInput` for a format that is not known.
+    """
+    document = FileDocument(str(path), file_format(path))
+    try:
+        for item in stream_blocks(path, data, ocr=ocr, limits=limits):
+            if isinstance(item, Block):
+                document.blocks.append(item)
+            elif isinstance(item, Skipped):
+                document.skipped.append(item)
+            else:
+                document.title = document.title or item.text
+    except Unreadable as problem:
+        document.error = str(problem)
+    if not document.blocks and document.error is None:
+        document.error = document.skipped[0].reason if document.skipped else "empty"
+    if not document.title:
+        document.title = next((block.text for block in document.blocks if block.kind == "heading"), "")
+    return document
+
+
+def stream_blocks(
+    path: str | Path, data: bytes | None = None, *, ocr: bool = True, limits: Limits | None = None
+) -> Iterator[Item]:
+    """The blocks of a file one after another, in bounded memory; raises `Unreadable` with the reason."""
+    kind = file_format(path)
+    source: Source = data if data is not None else Path(path)
+    if isinstance(source, Path) and not source.is_file():
+        raise NotFound("there is no such file", field=str(path), do="give the path of a file")
+    yield from _reader(kind, ocr=ocr)(source, limits or Limits())
+
+
+def file_format(path: str | Path) -> str:
+    """pdf, docx, pptx, xlsx, epub, html or markdown, by the ending of the name."""
+    suffix = PurePosixPath(str(path).lower()).suffix
+    kind = FORMATS.get(suffix)
+    if kind is None:
+        raise BadInput(
+            f"has an unknown format {suffix or '(no ending)'!r}",
+            field=str(path),
+            do=f"give one of {', '.join(sorted(FORMATS))}",
+        )
+    return kind
+
+
+def _reader(kind: str, *, ocr: bool) -> Callable[[Source, Limits], Iterator[Item]]:
+    """The function that reads a format; its libraries are loaded when it is first used."""
+    match kind:
+        case "pdf":
+            from .pdf import pdf_blocks
+
+            return partial(pdf_blocks, ocr=ocr)
+        case "docx":
+            from .docx import docx_blocks
+
+            return docx_blocks
+        case "pptx":
+            from .pptx import pptx_blocks
+
+            return pptx_blocks
+        case "xlsx":
+            from .xlsx import xlsx_blocks
+
+            return xlsx_blocks
+        case "epub":
+            from .epub import epub_blocks
+
+            return epub_blocks
+        case "html":
+            from .html_blocks import html_file_blocks
+
+            return html_file_blocks
+        case _:
+            from .markdown import markdown_blocks
+
+            return markdown_blocks

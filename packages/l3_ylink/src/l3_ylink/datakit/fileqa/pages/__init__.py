@@ -1,0 +1,1 @@
+"""PDF pages: characters, lines, columns, tables and blocks from what pdfium reports."""

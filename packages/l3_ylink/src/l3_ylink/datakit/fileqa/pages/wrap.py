@@ -1,0 +1,73 @@
+"""What line ends broke, put together again: divided words, and lines that were only wrapped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+
+from l3_ylink.datakit.fileqa.blocks import Span
+
+from .lines import Line
+
+_WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff"
+ENDS_WIDE = re.compile(rf"[{_WIDE}“”‘’…—]$")
+STARTS_WIDE = re.compile(rf"^[{_WIDE}“”‘’…—]")
+DIVIDED = re.compile(r"([^\W\d_]+)([-\u00ad\u2010])$")
+ADDRESS = re.compile(r"(?:(?:https?|ftp)://|(?<![\w<])/\w+/)\S*[/\-\u00ad\u2010=&?_]$|[\w.~-]/$")
+WORD = re.compile(r"^[^\W\d_]+")
+
+
+def glue(before: str, after: str, words: Container[str] = ()) -> tuple[int, str]:
+    """How many characters to take off the end of `before`, and what to put between the two lines.
+
+    A hyphen goes where a word was divided.  It stays where the compound with it is among `words`, those of the
+    document so far, or where the next line does not start with a small letter.
+    """
+    if ADDRESS.search(before) and re.match(r"[\w%~#?&=.-]", after):
+        return _address(before)
+    divided = DIVIDED.search(before)
+    rest = WORD.match(after)
+    if divided and rest:
+        hyphen = divided.group(2)
+        if hyphen == "\u00ad":
+            return 1, ""
+        compound = f"{divided.group(1)}-{rest.group()}".lower()
+        keeps = not rest.group()[0].islower() or compound in words or len(divided.group(1)) == 1
+        return (0, "") if keeps else (1, "")
+    if before.endswith("\u00ad"):
+        return 1, ""
+    if ENDS_WIDE.search(before) and STARTS_WIDE.search(after):
+        return 0, ""
+    return 0, " "
+
+
+def _address(before: str) -> tuple[int, str]:
+    """An address or path goes on without a space; a hyphen that was put after its stroke goes."""
+    last = before[-1]
+    if last in "-\u00ad\u2010":
+        return (1, "") if before[-2:-1] == "/" else (1, "-")
+    return 0, ""
+
+
+def join_lines(
+    lines: Sequence[Line], page: int, words: Container[str] = (), *, between: str | None = None
+) -> tuple[str, list[Span]]:
+    """One text of lines, and the span of each line in it; `between` is put instead of mending."""
+    text, spans = "", list[Span]()
+    for line in lines:
+        if text:
+            cut, put = (0, between) if between is not None else glue(text, line.text, words)
+            if cut:
+                text = text[:-cut]
+                spans[-1] = spans[-1]._replace(end=len(text))
+            text += put
+        spans.append(Span(len(text), len(text) + len(line.text), page, rounded(line.box), "", line.chars))
+        text += line.text
+    if "\u00ad" in text:
+        text = text.replace("\u00ad", "-")
+    return text, spans
+
+
+def rounded(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """A box to a hundredth of a point."""
+    return round(box[0], 2), round(box[1], 2), round(box[2], 2), round(box[3], 2)
