@@ -1,46 +1,109 @@
-"""Personal data: mail addresses, phone numbers, Chinese identity numbers and bank cards.
+"""Personal data: mail and network addresses, phones, Chinese identity numbers, cards, plates, passports.
 
 Numbers with check digits are believed only when the check digit is right: identity numbers by ISO 7064
-MOD 11-2 (GB 11643), cards by Luhn's formula (ISO/IEC 7812).  A number may stand next to hanzi without a
-space, never next to another digit or letter.
+MOD 11-2 (GB 11643) with region and date, cards by Luhn's formula (ISO/IEC 7812) with the lengths of their
+issuer.  A passport has no check digit: it is believed after a word for one.  A number may stand next to
+hanzi without a space, never next to another digit or letter.
 """
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import ipaddress
 import re
-from collections.abc import Callable, Collection
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator
+from typing import Literal, NamedTuple
 
-Kind = Literal["email", "phone", "identity", "card", "ip"]
-KINDS: tuple[Kind, ...] = ("email", "identity", "card", "phone", "ip")
+from .seeds import COLONS, DOTTED, MAIL, NUMBER, PLATE, PROVINCES, seeds
 
-BEFORE = r"(?<![0-9A-Za-z_.+-])"
-AFTER = r"(?![0-9A-Za-z_])"
-PATTERNS: dict[Kind, re.Pattern[str]] = {
-    "email": re.compile(
-        r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}"
-        r"(?![A-Za-z0-9-])"
-    ),
-    "identity": re.compile(BEFORE + r"[1-9]\d{5}(?:18|19|20)\d{2}[01]\d[0-3]\d{4}[0-9Xx]" + AFTER),
-    "card": re.compile(BEFORE + r"[3-6]\d{3}(?:[ -]?\d{4}){2}[ -]?\d{1,7}" + AFTER + r"(?!\.\d)"),
-    "phone": re.compile(
-        r"(?<![0-9A-Za-z_.-])(?:(?:\+|00)86[ -]?)?1[3-9]\d(?:[ -]?\d{4}){2}"
-        + AFTER
-        + r"(?!\.\d)"
-        + r"|(?<![0-9A-Za-z])\+\d{1,3}[ -]\(?\d{1,4}\)?(?:[ -]\d{2,4}){2,4}"
-        + AFTER
-        + r"|(?<![0-9A-Za-z-])0\d{2,3}-[2-9]\d{6,7}(?![0-9A-Za-z-])"
-    ),
-    "ip": re.compile(r"(?<![0-9A-Za-z.])(?:\d{1,3}\.){3}\d{1,3}(?![0-9A-Za-z]|\.\d)"),
+Kind = Literal["email", "phone", "identity", "card", "ip", "plate", "passport"]
+KINDS: tuple[Kind, ...] = ("email", "identity", "card", "phone", "ip", "plate", "passport")
+MASKS: dict[Kind, bytes] = {
+    "email": b"<EMAIL>",
+    "phone": b"<PHONE>",
+    "identity": b"<ID>",
+    "card": b"<CARD>",
+    "ip": b"<IP>",
+    "plate": b"<PLATE>",
+    "passport": b"<PASSPORT>",
 }
-MASKS = {"email": "<EMAIL>", "phone": "<PHONE>", "identity": "<ID>", "card": "<CARD>", "ip": "<IP>"}
-LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){9}")
-DOTTED = re.compile(r"\d\.\d")
+
+
+class Found(NamedTuple):
+    """One find: its kind and its place in the text's UTF-8 bytes."""
+
+    kind: Kind
+    start: int
+    end: int
+
+
+BEFORE = rb"(?<![0-9A-Za-z_.+-])"
+AFTER = rb"(?![0-9A-Za-z_])(?!\.[0-9])"
+IDENTITY = re.compile(BEFORE + rb"[1-9][0-9]{5}(?:18|19|20)[0-9]{2}[01][0-9][0-3][0-9]{4}[0-9Xx]" + AFTER)
+CARD = re.compile(BEFORE + rb"[1-9][0-9]{3}(?:[ -]?[0-9]{4}){2}[ -]?[0-9]{1,4}(?:[ -]?[0-9]{1,3})?" + AFTER)
+MOBILE = (
+    rb"(?:(?<![0-9A-Za-z_.+-])(?:\(?(?:00)?86\)?[ -]?)?|(?<![0-9A-Za-z])(?:\+|\(\+)86\)?[ -]?)"
+    rb"1(?:3[0-9]|4[014-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])(?:[ -]?[0-9]{4}){2}"
+    + AFTER
+    + rb"(?!-[0-9])"
+)
+LANDLINE = (
+    rb"(?<![0-9A-Za-z_.-])(?:\+86[ -]?)?\(?0(?:10|2[0-57-9]|[3-9][0-9]{2})(?:\)[ -]?|[ -])"
+    rb"[2-9][0-9]{2,3}[ -]?[0-9]{4}(?![0-9A-Za-z])(?!-[0-9]{2}(?![0-9]))"
+)
+COUNTRY = (
+    rb"(?<![0-9A-Za-z])\+(?:1|7|2[07]|2[2-6][0-9]|21[12368]|29[0179]|3[0-469]|3[578][0-9]|4[013-9]|42[013]"
+    rb"|5[1-8]|5[09][0-9]|6[0-6]|6[789][0-9]|8[124]|85[02356]|88[06]|9[0-58]|96[0-8]|97[0-7]|99[2-68])"
+)
+ABROAD = (
+    rb"(?:[ .-]?(?:\([0-9]{1,4}\)[ -]?|[0-9]{1,4}[ .-])(?:[0-9]{2,4}[ .-]){1,4}[0-9]{2,4}|[0-9]{8,11})"
+    + AFTER
+)
+PHONE = re.compile(MOBILE + rb"|" + LANDLINE + rb"|" + COUNTRY + ABROAD)
+PASSPORT = re.compile(
+    rb"(?<![0-9A-Za-z])(?:E[A-HJ-NP-Z0-9][0-9]{7}|[GDSPKH][0-9]{8}|[PDS]E[0-9]{7}"
+    rb"|[HMCW][0-9]{8}(?:[0-9]{2})?)(?![0-9A-Za-z])"
+)
+PASSPORT_WORDS = tuple(
+    word.encode() for word in ("护照", "護照", "通行证", "回乡证", "台胞证", "证件号", "passport", "Passport")
+)
+PASSPORT_NEAR = 48
+MAIL_LOCAL = re.compile(rb"[A-Za-z0-9](?:[A-Za-z0-9._%+-]{0,63})\Z")
+MAIL_DOMAIN = re.compile(
+    rb"@((?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?\.)+([A-Za-z]{2,24}))(?![A-Za-z0-9-])"
+)
+NOT_A_DOMAIN = frozenset(
+    b"png jpg jpeg gif svg webp bmp ico css js json html htm xml txt service socket target timer mount "
+    b"slice scope device".split()
+)
+NOT_A_PERSON = frozenset((b"git", b"svn", b"hg"))
+NOT_BEFORE_MAIL = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz._%+-/")
+ADDRESS_4 = re.compile(rb"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
+VERSION_BEFORE = re.compile(
+    "(?:version|release|\\bver|\\boid|\\bv|版本|版本号|版号|第)s?[\\s.:：=]{0,4}\\Z".encode(), re.IGNORECASE
+)
+SMALL = 32
+"""Four numbers all below are a section or a version as likely as an address: words around must tell."""
+ADDRESS_WORDS = re.compile(
+    "(?:\\bip|inet|addr|host|server|dns|ping|from|gateway|proxy|resolver|client|login|地址|服务器|伺服器|网关|主机|登录|来自|访问)"
+    "[^\\n]{0,24}\\Z|(?://|@|=)\\Z".encode(),
+    re.IGNORECASE,
+)
+ADDRESS_6 = re.compile(rb"(?<![0-9A-Za-z:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![0-9A-Za-z:])")
+GROUP = re.compile(rb"[0-9A-Fa-f]{3,4}")
+SEPARATOR = rb"(?: |-|\xc2\xb7|\xe2\x80\xa2|\xef\xbd\xa5)?"
+NUMBER_PLATE = re.compile(
+    rb"(?:" + "|".join(PROVINCES).encode() + rb")[A-HJ-NP-Z]" + SEPARATOR + rb"(?:"
+    rb"[ABCDEFGHJK][A-HJ-NP-Z0-9][0-9]{4}|[0-9]{5}[ABCDEFGHJK]"
+    rb"|(?=[A-Z0-9]*[0-9][A-Z0-9]*[0-9])[A-HJ-NP-Z0-9]{5}"
+    rb"|(?=[A-Z0-9]*[0-9])[A-HJ-NP-Z0-9]{4}" + "(?:挂|学|警|港|澳|领|使)".encode() + rb")(?![0-9A-Za-z])"
+)
+"""A letter for the city, then five of letters and digits, six with a new-energy letter at one end."""
+
 WEIGHTS = tuple(pow(2, 17 - position, 11) for position in range(17))
 REGIONS = frozenset(
-    [
+    (
         *range(11, 16),
         *range(21, 24),
         *range(31, 38),
@@ -51,52 +114,157 @@ REGIONS = frozenset(
         81,
         82,
         83,
-    ]
+    )
 )
 """First two digits of an identity number: the codes of GB/T 2260, with Taiwan, Hong Kong and Macau."""
+
+YEARS = range(1850, 2031)
+ISSUERS: tuple[tuple[int, int, tuple[int, ...]], ...] = (
+    (300_000, 305_999, (14,)),
+    (340_000, 349_999, (15,)),
+    (352_800, 358_999, (16, 19)),
+    (360_000, 369_999, (14,)),
+    (370_000, 379_999, (15,)),
+    (380_000, 399_999, (14,)),
+    (400_000, 499_999, (16, 19)),
+    (500_000, 509_999, (16, 19)),
+    (510_000, 559_999, (16, 19)),
+    (601_100, 601_199, (16, 19)),
+    (600_000, 601_099, (16, 17, 18, 19)),
+    (620_000, 629_999, (16, 17, 18, 19)),
+    (644_000, 659_999, (16, 19)),
+    (222_100, 272_099, (16,)),
+    (690_000, 690_999, (16, 18)),
+    (810_000, 817_199, (16, 19)),
+    (940_000, 949_999, (16, 17, 18, 19)),
+    (955_800, 955_999, (16, 17, 18, 19)),
+    (980_000, 989_999, (16, 17, 18, 19)),
+)
+"""First six digits and the lengths that their issuers use: the networks' ranges, and Chinese banks' own."""
 
 
 def mask(text: str, kinds: Collection[Kind] = KINDS) -> tuple[str, dict[Kind, int]]:
     """The text with every find replaced by its mask, and how many of each kind there were."""
-    found: dict[Kind, int] = {}
-    present = _possible(text)
-    for kind in KINDS:
-        if kind in kinds and kind in present:
-            text, count = _mask_kind(text, kind)
-            if count:
-                found[kind] = count
-    return text, found
+    data = text.encode("utf-8", "surrogatepass")
+    finds = find(data, kinds)
+    if not finds:
+        return text, {}
+    parts: list[bytes] = []
+    done, counts = 0, dict.fromkeys((found.kind for found in finds), 0)
+    for kind, start, end in finds:
+        parts += (data[done:start], MASKS[kind])
+        done = end
+        counts[kind] += 1
+    parts.append(data[done:])
+    return b"".join(parts).decode("utf-8", "surrogatepass"), counts
 
 
-def _possible(text: str) -> set[Kind]:
-    """Kinds that can be in the text at all: a quick look that spares most texts the rest."""
-    present: set[Kind] = set()
-    if "@" in text:
-        present.add("email")
-    if LONG_NUMBER.search(text):
-        present.update(("identity", "card", "phone"))
-    if DOTTED.search(text):
-        present.add("ip")
-    return present
+def find(data: bytes, kinds: Collection[Kind] = KINDS) -> list[Found]:
+    """Personal data in a text's UTF-8 bytes, in order, none over another."""
+    finds: list[Found] = []
+    done = 0
+    for place, seed in seeds(data):
+        for found in LOOKS[seed](data, place):
+            if found.kind in kinds and found.start >= done:
+                finds.append(found)
+                done = found.end
+    return finds
 
 
-def _mask_kind(text: str, kind: Kind) -> tuple[str, int]:
-    count = 0
-    valid = CHECKS.get(kind)
-
-    def replace(match: re.Match[str]) -> str:
-        nonlocal count
-        if valid is not None and not valid(match.group()):
-            return match.group()
-        count += 1
-        return MASKS[kind]
-
-    return PATTERNS[kind].sub(replace, text), count
+def _mail(data: bytes, at: int) -> Iterator[Found]:
+    domain = MAIL_DOMAIN.match(data, at)
+    if domain is None or domain[2].lower() in NOT_A_DOMAIN:
+        return
+    local = MAIL_LOCAL.search(data, max(0, at - 65), at)
+    if local and local[0] not in NOT_A_PERSON and data[local.start() - 1 : local.start()] not in ALNUM:
+        yield Found("email", local.start(), domain.end())
 
 
-def is_identity_number(number: str) -> bool:
+ALNUM = frozenset(
+    bytes((byte,)) for byte in b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz._%+-/"
+)
+
+
+def _numbers(data: bytes, start: int) -> Iterator[Found]:
+    """Numbers in a run of digits: identity first, then cards, phones and passports, in their order."""
+    end = RUN.match(data, start).end()  # type: ignore[union-attr]
+    begin = max(0, start - 6)
+    finds = [
+        *_matches("identity", IDENTITY, data, begin, end, is_identity_number),
+        *_matches("card", CARD, data, begin, end, is_card_number),
+        *_matches("phone", PHONE, data, begin, end, None),
+        *_matches("passport", PASSPORT, data, begin, end, None),
+    ]
+    taken: list[Found] = []
+    for found in finds:
+        if all(found.end <= other.start or found.start >= other.end for other in taken):
+            bisect.insort(taken, found, key=lambda each: each.start)
+    yield from taken
+
+
+RUN = re.compile(rb"[0-9](?:[0-9]|[ .)-](?=[0-9])|\) (?=[0-9]))*[Xx]?")
+
+
+def _matches(
+    kind: Kind,
+    pattern: re.Pattern[bytes],
+    data: bytes,
+    start: int,
+    end: int,
+    valid: Callable[[bytes], bool] | None,
+) -> Iterator[Found]:
+    for match in pattern.finditer(data, start, min(len(data), end + 4)):
+        if match.end() > end or (valid is not None and not valid(match[0])):
+            continue
+        if kind == "passport" and not _after_a_word(data, match.start()):
+            continue
+        yield Found(kind, match.start(), match.end())
+
+
+def _after_a_word(data: bytes, place: int) -> bool:
+    before = data[max(0, place - PASSPORT_NEAR) : place]
+    return any(word in before for word in PASSPORT_WORDS)
+
+
+def _address_4(data: bytes, start: int) -> Iterator[Found]:
+    found = ADDRESS_4.match(data, start)
+    if found is None:
+        yield from _numbers(data, start)
+    elif is_public_address(found[0]) and not VERSION_BEFORE.search(data, max(0, start - 16), start):
+        small = all(int(part) < SMALL for part in found[0].split(b"."))
+        ported = data[found.end() : found.end() + 1] in (b":", b"/")
+        if not small or ported or ADDRESS_WORDS.search(data, max(0, start - 40), start):
+            yield Found("ip", found.start(), found.end())
+
+
+def _address_6(data: bytes, colon: int) -> Iterator[Found]:
+    for match in ADDRESS_6.finditer(data, max(0, colon - 4), colon + 40):
+        if GROUP.search(match[0]) and is_public_address(match[0]):
+            yield Found("ip", match.start(), match.end())
+            return
+
+
+def _plate(data: bytes, start: int) -> Iterator[Found]:
+    found = NUMBER_PLATE.match(data, start)
+    if found:
+        yield Found("plate", found.start(), found.end())
+
+
+LOOKS: dict[int, Callable[[bytes, int], Iterator[Found]]] = {
+    MAIL: _mail,
+    NUMBER: _numbers,
+    DOTTED: _address_4,
+    COLONS: _address_6,
+    PLATE: _plate,
+}
+
+
+def is_identity_number(number: str | bytes) -> bool:
     """A Chinese resident identity number: region, a date that exists, and the right check character."""
+    number = number if isinstance(number, str) else number.decode("ascii")
     if len(number) != 18 or not number[:17].isdigit() or int(number[:2]) not in REGIONS:
+        return False
+    if int(number[6:10]) not in YEARS:
         return False
     try:
         dt.date(int(number[6:10]), int(number[10:12]), int(number[12:14]))
@@ -106,10 +274,14 @@ def is_identity_number(number: str) -> bool:
     return number[17].upper() == "0123456789X"[remainder]
 
 
-def is_card_number(number: str) -> bool:
-    """A payment card: a known length, an issuer's first digits, and Luhn's check digit."""
+def is_card_number(number: str | bytes) -> bool:
+    """A payment card: an issuer's first digits, one of its lengths, and Luhn's check digit."""
+    number = number if isinstance(number, str) else number.decode("ascii")
     digits = [int(character) for character in number if character.isdigit()]
     if not 14 <= len(digits) <= 19 or len(set(digits)) < 2:
+        return False
+    head = int("".join(map(str, digits[:6])))
+    if not any(first <= head <= last and len(digits) in lengths for first, last, lengths in ISSUERS):
         return False
     doubled = [
         digit if place % 2 == 0 else sum(divmod(2 * digit, 10))
@@ -118,16 +290,10 @@ def is_card_number(number: str) -> bool:
     return sum(doubled) % 10 == 0
 
 
-def is_public_address(address: str) -> bool:
-    """An IPv4 address that is somebody's: not private, loopback, reserved or for documentation."""
+def is_public_address(address: str | bytes) -> bool:
+    """An IP address that is somebody's: not private, loopback, reserved or for documentation."""
     try:
-        return ipaddress.IPv4Address(address).is_global
+        read = ipaddress.ip_address(address if isinstance(address, str) else address.decode("ascii"))
     except ValueError:
         return False
-
-
-CHECKS: dict[Kind, Callable[[str], bool]] = {
-    "identity": is_identity_number,
-    "card": is_card_number,
-    "ip": is_public_address,
-}
+    return read.is_global and not read.is_multicast

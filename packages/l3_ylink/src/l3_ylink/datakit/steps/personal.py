@@ -13,16 +13,14 @@ from l3_ylink.datakit.purify.personal import KINDS, Kind, mask
 
 from .base import Check, Step, Table, Verdicts
 
-DEFAULT_KINDS: tuple[Kind, ...] = ("email", "identity", "card", "phone")
-
-
 class Personal(Step):
     """Masks personal data; with `most` set, a document with more finds than that is dropped."""
 
     ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset({"most"})
+    DIALS: ClassVar[dict[str, tuple[str, str]]] = {"most": ("personal", "max")}
 
     step: Literal["personal"] = "personal"
-    kinds: list[Kind] = Field(default_factory=lambda: list(DEFAULT_KINDS), min_length=1)
+    kinds: list[Kind] = Field(default_factory=lambda: list(KINDS), min_length=1)
     most: int | None = Field(None, ge=0, description="finds a document may have; unset: any number")
 
     def transform(self, batch: Batch) -> None:
