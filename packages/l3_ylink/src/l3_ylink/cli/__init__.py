@@ -12,13 +12,14 @@ from l3_ylink._kit import command_line
 from l3_ylink._kit.command_line import add_config_command, new_app
 from l3_ylink.settings import Settings
 
-from . import data, quality, serve
+from . import data, extract, quality, serve
 
 #: Command groups by name; each module has `app`.
 GROUPS = {"train": "train", "model": "model", "plan": "plan"}
 
 app = new_app("Data and training toolchain: clean data, plan, pretrain, fine-tune.")
 app.add_typer(data.app, name="data")
+data.app.command("extract")(extract.extract)
 data.app.add_typer(quality.classifier, name="classifier")
 data.app.add_typer(quality.perplexity, name="perplexity")
 for _name, _module in GROUPS.items():

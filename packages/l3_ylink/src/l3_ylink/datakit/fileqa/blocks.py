@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal["heading", "paragraph", "list", "code", "table", "contents", "note"]
 Box = tuple[float, float, float, float]
@@ -34,6 +34,10 @@ class Span(NamedTuple):
         """The same place for a text that starts `by` characters later."""
         return self._replace(start=self.start + by, end=self.end + by)
 
+    def as_json(self) -> dict[str, Any]:
+        """The members that say something."""
+        return {name: value for name, value in self._asdict().items() if value not in (None, "")}
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -43,6 +47,15 @@ class Cell:
     spans: tuple[Span, ...] = ()
     columns: int = 1
     rows: int = 1
+
+    def as_json(self) -> dict[str, Any]:
+        """The cell for JSON; how many rows and columns it spans only where it is more than one."""
+        members: dict[str, Any] = {"text": self.text, "spans": [span.as_json() for span in self.spans]}
+        if self.columns > 1:
+            members["columns"] = self.columns
+        if self.rows > 1:
+            members["rows"] = self.rows
+        return members
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +97,18 @@ class Block:
     marker: str = ""
     table: Table | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        """The block for JSON; the cells of a table carry the spans."""
+        members: dict[str, Any] = {"kind": self.kind, "text": self.text}
+        if self.level:
+            members["level"] = self.level
+        if self.marker:
+            members["marker"] = self.marker
+        if self.table is None:
+            return {**members, "spans": [span.as_json() for span in self.spans]}
+        rows = [[cell.as_json() for cell in row] for row in self.table.rows]
+        return {**members, "header": self.table.header, "rows": rows}
+
     def pages(self) -> list[int]:
         """The pages that the block stands on."""
         cells = [cell.spans for row in self.table.rows for cell in row] if self.table else []
@@ -119,6 +144,17 @@ class FileDocument:
     skipped: list[Skipped] = field(default_factory=list)
     title: str = ""
     error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The document for JSON."""
+        return {
+            "path": self.path,
+            "format": self.format,
+            "title": self.title,
+            "error": self.error,
+            "skipped": [skipped._asdict() for skipped in self.skipped],
+            "blocks": [block.as_json() for block in self.blocks],
+        }
 
     def tables(self) -> Iterator[Table]:
         """The tables, in order."""

@@ -14,7 +14,7 @@ from l3_ylink.datakit.fileqa.blocks import Block, Span
 from .columns import in_reading_order
 from .lines import Line
 from .tables import Found
-from .wrap import join_lines, rounded
+from .wrap import NO_CHARS, join_lines, rounded
 
 BULLET = re.compile(r"^([•◦▪▫■□●○◆◇‣⁃∙·–—*\-\uf0b7\uf0a7])(?:\s+|(?=[^\s\-–—*\w]|[\u4e00-\u9fff]))")
 ORDERED = re.compile(
@@ -318,7 +318,9 @@ def _box(row: list[Line]) -> tuple[float, float, float, float]:
     )
 
 
-def _chars(row: list[Line]) -> tuple[int, int]:
+def _chars(row: list[Line]) -> tuple[int, int] | None:
+    if row[0].chars == NO_CHARS:
+        return None
     return min(line.chars[0] for line in row), max(line.chars[1] for line in row)
 
 

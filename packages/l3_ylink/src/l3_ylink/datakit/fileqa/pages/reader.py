@@ -57,7 +57,7 @@ class Reader:
         try:
             pickle.dump(request, self.process.stdin, protocol=5)
             self.process.stdin.flush()
-            wall = self.limits.page_seconds * WALL
+            wall = self.limits.page_seconds * WALL * (OCR_FACTOR if request[0] == "ocr" else 1)
             if not select.select([self.process.stdout], [], [], wall)[0]:
                 self.close()
                 raise Gone("time")

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import pypdfium2
 
+from l3_ylink.datakit.fileqa.pages.reader import OCR_FACTOR
 from l3_ylink.datakit.fileqa.pages.sheet import open_document, read
 
 
@@ -31,7 +32,7 @@ def main() -> None:
             request = pickle.load(source)  # noqa: S301 (from the process that started this one)
         except EOFError:
             return
-        signal.setitimer(signal.ITIMER_PROF, limit_cpu)
+        signal.setitimer(signal.ITIMER_PROF, limit_cpu * (OCR_FACTOR if request[0] == "ocr" else 1))
         answer: Any
         try:
             if request[0] == "open":

@@ -14,6 +14,9 @@ ENDS_WIDE = re.compile(rf"[{_WIDE}“”‘’…—]$")
 STARTS_WIDE = re.compile(rf"^[{_WIDE}“”‘’…—]")
 DIVIDED = re.compile(r"([^\W\d_]+)([-\u00ad\u2010])$")
 ADDRESS = re.compile(r"(?:(?:https?|ftp)://|(?<![\w<])/\w+/)\S*[/\-\u00ad\u2010=&?_]$|[\w.~-]/$")
+NO_CHARS = (-1, -1)
+"""What a line has for its characters when the file holds none, as on a scanned page."""
+
 WORD = re.compile(r"^[^\W\d_]+")
 
 
@@ -61,11 +64,16 @@ def join_lines(
                 text = text[:-cut]
                 spans[-1] = spans[-1]._replace(end=len(text))
             text += put
-        spans.append(Span(len(text), len(text) + len(line.text), page, rounded(line.box), "", line.chars))
+        spans.append(Span(len(text), len(text) + len(line.text), page, rounded(line.box), "", chars(line)))
         text += line.text
     if "\u00ad" in text:
         text = text.replace("\u00ad", "-")
     return text, spans
+
+
+def chars(line: Line) -> tuple[int, int] | None:
+    """The characters of a line in the file, if the file holds them."""
+    return None if line.chars == NO_CHARS else line.chars
 
 
 def rounded(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
