@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .cost.ledger import StepClock
 from .documents.batch import Batch, Document
 from .documents.store import TEXT, BlockStore, Committed
 from .gather.listing import Block, Piece
@@ -32,12 +33,14 @@ def measure_block(
     *,
     skip: frozenset[str] = frozenset(),
     reading: Callable[[str], None] = lambda _: None,
+    clock: StepClock | None = None,
 ) -> list[Committed]:
     """Measures a block and commits it, in parts of bounded size; goes on after the parts that are there.
 
     `skip`: paths that brought a reader down before; they are noted, so that another attempt reads the same.
-    `reading(path)` is told before each file is opened.
+    `reading(path)` is told before each file is opened, `clock` what each step takes.
     """
+    clock = clock or StepClock()
     skip = store.skipped(block.number, key, skip)
     parts = store.committed(block.number, key)
     if parts and parts[-1].last:
@@ -46,14 +49,16 @@ def measure_block(
         after = islice(documents, sum(part.rows for part in parts), None)
         measured: list[dict[str, object]] = []
         characters = rows = 0
-        for batch in _batches(after):
+        for batch in clock.each("read", _batches(after)):
             size = sum(len(document.text) for document in batch)
             if measured and (characters + size > PART_CHARACTERS or rows + len(batch) > PART_DOCUMENTS):
-                parts.append(store.commit(block.number, len(parts), key, _join(measured), last=False))
+                with clock("store"):
+                    parts.append(store.commit(block.number, len(parts), key, _join(measured), last=False))
                 measured, characters, rows = [], 0, 0
-            measured.append(_measure(recipe, batch))
+            measured.append(_measure(recipe, batch, clock))
             characters, rows = characters + size, rows + len(batch)
-        parts.append(store.commit(block.number, len(parts), key, _join(measured), last=True))
+        with clock("store"):
+            parts.append(store.commit(block.number, len(parts), key, _join(measured), last=True))
     store.drop_parts_after(block.number, len(parts))
     return parts
 
@@ -88,12 +93,14 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
     yield some
 
 
-def _measure(recipe: Recipe, documents: list[Document]) -> dict[str, object]:
+def _measure(recipe: Recipe, documents: list[Document], clock: StepClock) -> dict[str, object]:
     batch = Batch(documents)
     for step in recipe.steps:
-        step.transform(batch)
+        with clock(step.step):
+            step.transform(batch)
     for step in recipe.steps:
-        step.measure(batch)
+        with clock(step.step):
+            step.measure(batch)
     return {
         "id": [document.id for document in documents],
         "source": [document.source for document in documents],

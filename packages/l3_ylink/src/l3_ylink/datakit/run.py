@@ -26,6 +26,7 @@ from pathlib import Path
 from l3_ylink._kit.problems import BadInput, Conflict
 from l3_ylink.documents import DatasetManifest
 
+from .cost.ledger import Ledger
 from .decide import Decisions, decide, write_decisions
 from .documents.store import Signals, disk, sweep
 from .engine import run_tasks
@@ -92,8 +93,9 @@ def run_recipe(
         signals = Signals(plan.store, len(plan.blocks))
         progress("decide", 0, 1)
         with _room(out) as folder:
-            decisions = decide(recipe, signals, folder)
-            write_decisions(out / "decisions.parquet", recipe, decisions)
+            with Ledger(out).stage("decide"):
+                decisions = decide(recipe, signals, folder)
+                write_decisions(out / "decisions.parquet", recipe, decisions)
             progress("decide", 1, 1)
             manifest = _export(plan, signals, decisions, workers, progress)
         _sweep(out)
@@ -103,14 +105,17 @@ def run_recipe(
 def _export(
     plan: RunPlan, signals: Signals, decisions: Decisions, workers: int, progress: Progress
 ) -> DatasetManifest:
-    text = export_text(plan, signals, decisions, lambda done, whole: progress("text", done, whole))
+    ledger = Ledger(plan.folder)
+    with ledger.stage("text"):
+        text = export_text(plan, signals, decisions, lambda done, whole: progress("text", done, whole))
     manifest = text
     if any(step.step == "tokenise" for step in plan.recipe.steps):
         manifest = export_tokens(
             plan, signals, decisions, text, workers, lambda done, whole: progress("tokens", done, whole)
         )
     instructions = export_instructions(plan) if plan.recipe.instructions else None
-    write_report(plan, signals, decisions, manifest, instructions)
+    with ledger.stage("report"):
+        write_report(plan, signals, decisions, manifest, instructions)
     return manifest
 
 

@@ -78,7 +78,7 @@ def croissant(contents: Contents, description: str, date: str) -> dict[str, Any]
         "license": [_licence_url(name) for name in licences.licences],
         "datePublished": date,
         "version": "1.0.0",
-        "citeAs": f"{contents.text.name}: made by ylink {__version__} with the recipe {contents.text.recipe_digest}",
+        "citeAs": f"{contents.text.name}, made by ylink {__version__} with {contents.text.recipe_digest}",
         "creator": {"@type": "sc:Organization", "name": f"ylink {__version__}"},
         "inLanguage": sorted({language.partition("-")[0] for language in contents.languages}),
         "distribution": [*_sets(contents), *_files(contents)],

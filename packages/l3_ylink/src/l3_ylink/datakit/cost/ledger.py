@@ -1,4 +1,4 @@
-"""What a run cost in CPU seconds: noted as its tasks are done, one line each, in `OUT/.costs.jsonl`.
+"""What a run cost in CPU seconds: noted by whoever does the work, one line each, in `OUT/.costs.jsonl`.
 
 The only file of a run that differs from one run to the next; nothing that the run makes depends on it.
 """
@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 FILE = ".costs.jsonl"
+Value = TypeVar("Value")
 
 
 class StepClock:
-    """CPU seconds by name: `with clock("language"): …`."""
+    """CPU seconds of this process by name: `with clock("language"): …`."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -30,19 +31,24 @@ class StepClock:
         finally:
             self.seconds[name] += time.process_time() - start
 
-    def rounded(self) -> dict[str, float]:
-        """Seconds by name, to the microsecond."""
-        return {name: round(value, 6) for name, value in self.seconds.items()}
+    def each(self, name: str, values: Iterable[Value]) -> Iterator[Value]:
+        """The same values; the time that it takes to get each is counted."""
+        iterator = iter(values)
+        while True:
+            with self(name):
+                try:
+                    value = next(iterator)
+                except StopIteration:
+                    return
+            yield value
 
 
-class BlockCost(NamedTuple):
-    """What measuring one block took: CPU seconds by step, and how much was read."""
+class TaskCost(NamedTuple):
+    """What one task took: CPU seconds by step, for a block or a shard of so many bytes."""
 
+    stage: str
     block: int
-    key: str
-    rows: int
-    input_bytes: int
-    text_bytes: int
+    bytes: int
     seconds: dict[str, float]
 
 
@@ -52,49 +58,38 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
 
-    def block(self, cost: BlockCost) -> None:
-        """Notes a measured block."""
-        self._append({"stage": "measure", **cost._asdict()})
+    def task(self, stage: str, block: int, size: int, clock: StepClock) -> None:
+        """Notes a task that was done from its beginning."""
+        seconds = {name: round(value, 6) for name, value in clock.seconds.items()}
+        self._append({"stage": stage, "block": block, "bytes": size, "seconds": seconds})
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Notes the CPU seconds that this process spends on a stage, its ended children's with them."""
-        before = time.process_time(), time.monotonic()
+        """Notes the CPU seconds that this process spends on a stage over all documents at once."""
+        start = time.process_time()
         yield
-        cpu, wall = time.process_time() - before[0], time.monotonic() - before[1]
-        self._append({"stage": name, "cpu_s": round(cpu, 6), "wall_s": round(wall, 6)})
-
-    def tasks(self, name: str, cpu_s: float) -> None:
-        """Notes the CPU seconds that the workers spent on a stage other than measuring."""
-        self._append({"stage": name, "cpu_s": round(cpu_s, 6), "wall_s": 0.0})
+        self._append({"stage": name, "cpu_s": round(time.process_time() - start, 6)})
 
     def _append(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n"
-        with open(self.path, "a", encoding="utf-8") as stream:
-            stream.write(line)
+        with suppress(OSError), open(self.path, "a", encoding="utf-8") as stream:
+            stream.write(line)  # a full disk is told by those who have something to keep
 
-    def read(self) -> tuple[dict[str, BlockCost], dict[str, float]]:
-        """Blocks by key (of several the last), and CPU seconds of the stages of the last run.
+    def read(self) -> tuple[dict[tuple[str, int], TaskCost], dict[str, float]]:
+        """Tasks by stage and block, and CPU seconds of whole stages; of several notes the last counts.
 
-        A line that a kill cut short is left out.  A stage that begins again counts anew.
+        A line that a kill or another writer cut short is left out.
         """
-        blocks: dict[str, BlockCost] = {}
+        tasks: dict[tuple[str, int], TaskCost] = {}
         stages: dict[str, float] = {}
         for line in self.path.read_text("utf-8").splitlines() if self.path.exists() else ():
             try:
                 entry = json.loads(line)
-                stage = entry.pop("stage")
-                if stage == "measure":
-                    cost = BlockCost(**entry)
-                    blocks[cost.key] = cost
-                elif stage == "start":
-                    stages = {}
+                if "cpu_s" in entry:
+                    stages[str(entry["stage"])] = float(entry["cpu_s"])
                 else:
-                    stages[stage] = stages.get(stage, 0.0) + float(entry["cpu_s"])
+                    cost = TaskCost(**entry)
+                    tasks[cost.stage, cost.block] = cost
             except (ValueError, TypeError, KeyError):
                 continue
-        return blocks, stages
-
-    def start(self) -> None:
-        """Notes that a run begins: earlier figures of its stages do not count any more."""
-        self._append({"stage": "start"})
+        return tasks, stages

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from l3_ylink.datakit.plan import RunPlan
 
 WAITING_PER_WORKER = 2
-START_S = "120"
+START_S = "300"
 """A busy machine needs long to start Ray's own processes."""
 
 
@@ -75,13 +75,7 @@ class RayEngine:
         address = os.environ.get("RAY_ADDRESS", "local")
         own = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
         try:
-            self.ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level="error",
-                runtime_env={"env_vars": ONE_THREAD},
-                **own,
-            )
+            self.ray.init(address=address, log_to_driver=False, logging_level="error", **own)
         except Exception as error:
             raise Unavailable(f"cannot reach Ray at {address}", why=str(error)) from error
         self.mine = True
@@ -89,6 +83,7 @@ class RayEngine:
 
 def _do(folder: str, stamp: str, task: Task) -> Task:
     """One task in a worker of Ray."""
+    os.environ.update(ONE_THREAD)
     from l3_ylink.datakit.worker import answer
 
     return answer(_plan(folder, stamp), task)
