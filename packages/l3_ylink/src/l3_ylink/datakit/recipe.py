@@ -19,8 +19,11 @@ from .steps.contamination import Decontaminate
 from .steps.duplicates import Exact, Near
 from .steps.extract import Extract
 from .steps.judge import Language, Quality
+from .steps.lines import Boilerplate, Lines
 from .steps.personal import Personal
+from .steps.substrings import Substrings
 from .steps.tokenise import Tokenise
+from .steps.urls import UrlDuplicates, Urls
 
 SIGNALS_VERSION = 5
 """Grows whenever the same settings would give other columns: then nothing stored is used again."""
@@ -34,8 +37,13 @@ AnyStep = Annotated[
     | Perplexity
     | Classify
     | Personal
+    | Urls
+    | UrlDuplicates
     | Exact
     | Near
+    | Boilerplate
+    | Lines
+    | Substrings
     | Decontaminate
     | Tokenise,
     Field(discriminator="step"),
@@ -49,8 +57,13 @@ STEPS: dict[str, type[Step]] = {
     "perplexity": Perplexity,
     "classify": Classify,
     "personal": Personal,
+    "urls": Urls,
+    "url_duplicates": UrlDuplicates,
     "exact": Exact,
     "near": Near,
+    "boilerplate": Boilerplate,
+    "lines": Lines,
+    "substrings": Substrings,
     "decontaminate": Decontaminate,
     "tokenise": Tokenise,
 }
@@ -72,8 +85,13 @@ class Source(BaseModel):
     name: Name
     licence: str = Field(min_length=1, description="SPDX expression, or what the source says")
     url: str | None = None
+    at: str | None = Field(
+        None,
+        pattern=r"^[a-z][a-z0-9+.-]*://",
+        description="place elsewhere, as s3://bucket/folder, by fsspec",
+    )
     include: list[str] = Field(
-        default_factory=lambda: ["**"], min_length=1, description="patterns below the input"
+        default_factory=lambda: ["**"], min_length=1, description="patterns below the input, or below `at`"
     )
     exclude: list[str] = Field(default_factory=list)
     split: str | None = Field(
