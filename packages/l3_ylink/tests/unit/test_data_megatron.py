@@ -158,13 +158,3 @@ def test_a_damaged_index_is_told(tmp_path: Path, content: bytes | None, part: st
     (tmp_path / "x.idx").write_bytes(whole[:-20] if content is None else content)
     with pytest.raises(BadInput, match=part):
         TokenFile(tmp_path / "x")
-
-
-def test_megatron_core_reads_it(tmp_path: Path) -> None:
-    indexed = pytest.importorskip(
-        "megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed"
-    )
-    documents = [np.array([], np.int64), np.array([3, 1, 4]), np.array([1, 5])]
-    write_tokens(tmp_path / "x", documents, vocabulary=100)
-    theirs = indexed.IndexedDataset(str(tmp_path / "x"))
-    assert [theirs[number].tolist() for number in range(len(theirs))] == [d.tolist() for d in documents]

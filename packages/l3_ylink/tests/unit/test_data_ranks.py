@@ -12,8 +12,8 @@ from l3_ylink._kit.problems import BadInput
 from l3_ylink.datakit.transform.encoder import PROBES, load_encoder
 from l3_ylink.datakit.transform.ranks import PATTERNS, byte_letters, import_ranks, pairs_of, read_ranks
 
-JOINED = (b"he", b"ll", b"hell", b"lo", b"hello", b" w", b"or", b" wor", b"ld", b"\xe4\xb8\xad")
-JOINED += (b"aa", b"aaa", b"aaaa")
+JOINED = [b"he", b"ll", b"hell", b"lo", b"hello", b" w", b"or", b" wor", b"ld", b"\xe4\xb8\xad"]
+JOINED += [b"aa", b"aaa", b"aaaa"]
 RANKS = {bytes([byte]): byte for byte in range(256)}
 RANKS |= {token: 256 + rank for rank, token in enumerate(JOINED)}
 
