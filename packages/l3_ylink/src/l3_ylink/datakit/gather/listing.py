@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -10,15 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from l3_ylink._kit.problems import BadInput
-from l3_ylink.datakit.fileqa.extract import format_of
 from l3_ylink.datakit.recipe import Source
+
+from .formats import format_of, is_packed
+from .places import list_files, open_bytes
 
 PIECE_OVERHEAD = 2_000
 """A file costs at least as much as this many bytes, so that a block never has too many of them."""
 
 
 class Piece(NamedTuple):
-    """A file, or a range of bytes (JSONL) or row groups (Parquet) of one; `end` -1 is the file's end."""
+    """A file, or a range of its bytes (JSONL, WARC) or row groups (Parquet); `end` -1 is the file's end."""
 
     source: int
     path: str
@@ -49,21 +50,27 @@ class Listing(NamedTuple):
 
 
 def list_blocks(folder: Path, sources: Sequence[Source], block_bytes: int) -> Listing:
-    """The files of `folder` by source, cut into blocks; a `BadInput` when there is nothing to read."""
+    """The files of `folder`, and of sources elsewhere, cut into blocks; a `BadInput` when there are none."""
     if not folder.is_dir():
         raise BadInput(
             "is not a folder", field=str(folder), do="give the folder with the documents as --input"
         )
     pieces: list[Piece] = []
     files = unlisted = 0
-    for path in sorted(_files(folder), key=str):
-        relative = _named(path.relative_to(folder).as_posix())
-        source = _source_of(relative, sources)
-        if source is None:
+    here = [(number, source) for number, source in enumerate(sources) if not source.at]
+    for file in list_files(folder) if here else ():
+        number = next((number for number, source in here if _names(source, file.name)), None)
+        if number is None:
             unlisted += 1
             continue
         files += 1
-        pieces += _pieces(path, relative, source, block_bytes)
+        pieces += _pieces(folder, Piece(number, file.name, file.bytes, file.version), block_bytes)
+    for number, source in enumerate(sources):
+        for file in list_files(source.at) if source.at else ():
+            if _names(source, file.name):
+                files += 1
+                path = f"{(source.at or '').rstrip('/')}/{file.name}"
+                pieces += _pieces(folder, Piece(number, path, file.bytes, file.version), block_bytes)
     if not pieces:
         do = "put documents into it" if not unlisted else "check `include` of the recipe's sources"
         raise BadInput(
@@ -75,37 +82,10 @@ def list_blocks(folder: Path, sources: Sequence[Source], block_bytes: int) -> Li
     return Listing(list(_cut(pieces, block_bytes)), files, unlisted)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    root = folder.resolve()
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(place, name)
-            inside = not path.is_symlink() or path.resolve().is_relative_to(root)
-            if not name.startswith(".") and inside and path.is_file():
-                yield path
-
-
-def _named(relative: str) -> str:
-    """The name, which is a document's id later and so must be text."""
-    try:
-        relative.encode()
-    except UnicodeEncodeError as error:
-        raise BadInput(
-            f"the name of a file is not UTF-8: {os.fsencode(relative)!r}",
-            field="input",
-            do="rename it, as with `convmv -f gb18030 -t utf-8 -r --notest FOLDER`",
-        ) from error
-    return relative
-
-
-def _source_of(relative: str, sources: Sequence[Source]) -> int | None:
-    for number, source in enumerate(sources):
-        if any(matches(relative, pattern) for pattern in source.include) and not any(
-            matches(relative, pattern) for pattern in source.exclude
-        ):
-            return number
-    return None
+def _names(source: Source, name: str) -> bool:
+    return any(matches(name, pattern) for pattern in source.include) and not any(
+        matches(name, pattern) for pattern in source.exclude
+    )
 
 
 def matches(path: str, pattern: str) -> bool:
@@ -127,25 +107,26 @@ def _match(parts: list[str], patterns: list[str]) -> bool:
     return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _match(parts[1:], patterns[1:])
 
 
-def _pieces(path: Path, relative: str, source: int, block_bytes: int) -> list[Piece]:
-    about = path.stat()
-    kind = format_of(relative)
-    plain = path.suffix.lower() not in (".gz", ".zst")
-    whole = Piece(source, relative, about.st_size, about.st_mtime_ns)
-    if kind == "parquet" and plain:
-        return _row_groups(path, whole)
-    if kind != "jsonl" or not plain or about.st_size <= block_bytes:
+def _pieces(folder: Path, whole: Piece, block_bytes: int) -> list[Piece]:
+    """A file as it is, or in parts where its form lets a part be read by itself."""
+    kind = format_of(whole.path)
+    packed = is_packed(whole.path)
+    if kind == "parquet" and not packed:
+        return _row_groups(folder, whole)
+    apart = (kind == "jsonl" and not packed) or (kind == "warc" and whole.path.lower().endswith(".gz"))
+    if not apart or whole.bytes <= block_bytes:
         return [whole]
-    cuts = [*range(0, about.st_size, block_bytes), about.st_size]
+    cuts = [*range(0, whole.bytes, block_bytes), whole.bytes]
     return [whole._replace(bytes=end - start, start=start, end=end) for start, end in pairwise(cuts)]
 
 
-def _row_groups(path: Path, whole: Piece) -> list[Piece]:
+def _row_groups(folder: Path, whole: Piece) -> list[Piece]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        groups = pq.ParquetFile(path).metadata
+        with open_bytes(folder, whole.path) as stream:
+            groups = pq.ParquetFile(stream).metadata
         return [
             whole._replace(bytes=groups.row_group(number).total_byte_size, start=number, end=number + 1)
             for number in range(groups.num_row_groups)

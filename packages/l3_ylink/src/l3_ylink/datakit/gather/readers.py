@@ -7,14 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from l3_ylink.datakit.documents.batch import Document
 from l3_ylink.datakit.fileqa.decode import decode
-from l3_ylink.datakit.fileqa.extract import Extracted, extract, format_of, unpack
+from l3_ylink.datakit.fileqa.extract import Extracted, extract, unpack
 from l3_ylink.datakit.recipe import Source
 
+from .formats import format_of
 from .listing import Piece
+from .places import open_bytes
+from .rows import Row, csv_rows, jsonl_rows, parquet_rows
+from .warc import warc_records
+
+URL_FIELDS = ("url", "source_url", "warc_url")
+DATE_FIELDS = ("date", "timestamp", "created", "published")
+ABOUT = {"id", "title", *URL_FIELDS, *DATE_FIELDS}
+"""Fields of a row, besides its text, that say something of the document."""
 
 
 def read_piece(
@@ -29,27 +36,40 @@ def _read(folder: Path, piece: Piece, source: Source, extractor: str) -> Iterato
     kind = format_of(piece.path)
     try:
         if kind == "jsonl":
-            yield from _jsonl(folder, piece, source)
+            yield from _rows(jsonl_rows(folder, piece), piece, source, kind)
+        elif kind == "csv":
+            yield from _rows(csv_rows(folder, piece), piece, source, kind)
         elif kind == "parquet":
-            yield from _parquet(folder, piece, source)
+            names = {source.text_field, *ABOUT}
+            yield from _rows(parquet_rows(folder, piece, names), piece, source, kind)
+        elif kind == "warc":
+            yield from _warc(folder, piece, source, extractor)
         elif source.split is not None:
             yield from _split(folder, piece, source, kind)
         else:
-            found = extract(piece.path, (folder / piece.path).read_bytes(), extractor=extractor)
+            found = extract(piece.path, _content(folder, piece), extractor=extractor)
             yield _document(piece.path, source, piece.path, kind, found)
     except OSError as error:
-        yield _document(
-            piece.path, source, piece.path, kind, Extracted(error=f"unreadable: {error.strerror}")
-        )
+        found = Extracted(error=f"unreadable: {error.strerror or error}")
+        yield _document(piece.path, source, piece.path, kind, found)
 
 
-def _document(mark: str, source: Source, path: str, kind: str, found: Extracted) -> Document:
-    return Document(mark, source.name, path, kind, found.text, found.error, found.title, found.undecodable)
+def _content(folder: Path, piece: Piece) -> bytes:
+    with open_bytes(folder, piece.path) as stream:
+        return stream.read()
+
+
+def _document(
+    mark: str, source: Source, path: str, kind: str, found: Extracted, *, url: str = "", date: str = ""
+) -> Document:
+    return Document(
+        mark, source.name, path, kind, found.text, found.error, found.title, found.undecodable, url, date
+    )
 
 
 def _split(folder: Path, piece: Piece, source: Source, kind: str) -> Iterator[Document]:
     """A text file that holds many documents, divided by lines equal to the source's `split`."""
-    decoded = decode(unpack(piece.path, (folder / piece.path).read_bytes()))
+    decoded = decode(unpack(piece.path, _content(folder, piece)))
     texts = re.split(rf"^{re.escape(source.split or '')}[ \t]*\r?$\n?", decoded.text, flags=re.MULTILINE)
     for number, text in enumerate(texts, 1):
         if text.strip():
@@ -57,71 +77,41 @@ def _split(folder: Path, piece: Piece, source: Source, kind: str) -> Iterator[Do
             yield _document(f"{piece.path}#{number}", source, piece.path, kind, found)
 
 
-def _jsonl(folder: Path, piece: Piece, source: Source) -> Iterator[Document]:
-    """Rows whose first byte lies in the piece; a row is named by its byte offset, or by its id field."""
-    for offset, line in _lines(folder / piece.path, piece):
-        mark = f"{piece.path}#{offset}"
-        try:
-            row: Any = orjson.loads(line)
-            if not isinstance(row, dict):
-                raise TypeError
-        except (ValueError, TypeError):
-            yield _document(mark, source, piece.path, "jsonl", Extracted(error="not a JSON object"))
-            continue
-        yield _row(row, mark, piece, source, "jsonl")
+def _rows(rows: Iterator[Row], piece: Piece, source: Source, kind: str) -> Iterator[Document]:
+    """Rows as documents, each named by its place in the file or by its id field."""
+    for row in rows:
+        mark = row.place if row.fields.get("id") in (None, "") else row.fields["id"]
+        yield _document(
+            f"{piece.path}#{mark}", source, piece.path, kind, _row(row, source),
+            url=_first(row.fields, URL_FIELDS), date=_first(row.fields, DATE_FIELDS),
+        )  # fmt: skip
 
 
-def _lines(path: Path, piece: Piece) -> Iterator[tuple[int, bytes]]:
-    if path.suffix.lower() in (".gz", ".zst"):
-        try:
-            content = unpack(piece.path, path.read_bytes())
-        except ValueError as error:
-            raise OSError(0, str(error)) from error
-        offset = 0
-        for line in content.splitlines(keepends=True):
-            yield from ((offset, line),) if line.strip() else ()
-            offset += len(line)
-        return
-    with open(path, "rb") as stream:
-        if piece.start:
-            stream.seek(piece.start - 1)
-            stream.readline()  # the row that begins before the piece belongs to the one before
-        offset = stream.tell()
-        while piece.end < 0 or offset < piece.end:
-            line = stream.readline()
-            if not line:
-                return
-            if line.strip():
-                yield offset, line
-            offset += len(line)
-
-
-def _row(row: dict[str, Any], mark: str, piece: Piece, source: Source, kind: str) -> Document:
-    text = row.get(source.text_field)
-    if row.get("id") is not None:
-        mark = f"{piece.path}#{row['id']}"
+def _row(row: Row, source: Source) -> Extracted:
+    if row.error:
+        return Extracted(error=row.error)
+    text = row.fields.get(source.text_field)
     if not isinstance(text, str):
-        return _document(
-            mark, source, piece.path, kind, Extracted(error=f"no text in field {source.text_field!r}")
-        )
-    found = Extracted(text, title=str(row.get("title") or "")) if text.strip() else Extracted(error="empty")
-    return _document(mark, source, piece.path, kind, found)
+        return Extracted(error=f"no text in field {source.text_field!r}")
+    return (
+        Extracted(text, title=str(row.fields.get("title") or ""))
+        if text.strip()
+        else Extracted(error="empty")
+    )
 
 
-def _parquet(folder: Path, piece: Piece, source: Source) -> Iterator[Document]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _first(fields: dict[str, Any], names: tuple[str, ...]) -> str:
+    values = (fields[name] for name in names if fields.get(name))
+    return next((str(value) for value in values if not isinstance(value, dict | list)), "")
 
-    try:
-        file = pq.ParquetFile(folder / piece.path)
-        group = file.read_row_group(
-            piece.start,
-            columns=[n for n in file.schema_arrow.names if n in ("id", "title", source.text_field)],
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise OSError(0, "broken") from error
-    for number, row in enumerate(group.to_pylist()):
-        yield _row(row, f"{piece.path}#{piece.start}.{number}", piece, source, "parquet")
+
+def _warc(folder: Path, piece: Piece, source: Source, extractor: str) -> Iterator[Document]:
+    for record in warc_records(folder, piece):
+        found = Extracted(error=record.error)
+        if not record.error:
+            found = extract(f"record{record.ending}", record.body, extractor=extractor)
+        mark = f"{piece.path}#{record.place}"
+        yield _document(mark, source, piece.path, "warc", found, url=record.url, date=record.date)
 
 
 def _parts(document: Document, longest: int) -> Iterator[Document]:
@@ -144,5 +134,7 @@ def _parts(document: Document, longest: int) -> Iterator[Document]:
             None,
             document.title,
             document.undecodable,
+            document.url,
+            document.date,
         )
         start, number = end, number + 1

@@ -1,7 +1,7 @@
 """The WARC files of a crawl: a gzip member for each record, so that a file cut at one is still sound.
 
-A file is named `….open` until it is full.  After a kill it is cut back to the end of the last record that the
-frontier knows; what lay behind it is fetched again.
+A file is hidden (`.….open`) until it is full.  After a kill it is cut back to the end of the last record
+that the frontier knows; what lay behind it is fetched again.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ class Archive:
     def go_on(self, place: tuple[int, int] | None) -> None:
         """Takes up the file and the length that the frontier knows; cuts off and removes what came after."""
         self.number, length = place or (0, 0)
-        for path in self.folder.glob(f"{self.prefix}-*.warc.gz*"):
-            number = int(path.name.removeprefix(f"{self.prefix}-")[:5])
+        whole = self.folder.glob(f"{self.prefix}-*.warc.gz")
+        for path in [*whole, *self.folder.glob(f".{self.prefix}-*.warc.gz{OPEN}")]:
+            number = int(path.name.partition(f"{self.prefix}-")[2][:5])
             if number > self.number or (number == self.number and not length):
                 path.unlink()
         for path in (self._path(self.number), self._path(self.number, OPEN)):
@@ -58,7 +59,8 @@ class Archive:
                     os.replace(path, self._path(self.number, OPEN))
 
     def _path(self, number: int, suffix: str = "") -> Path:
-        return self.folder / f"{self.prefix}-{number:05d}.warc.gz{suffix}"
+        hidden = "." if suffix else ""  # who reads the folder does not see a file that is being written
+        return self.folder / f"{hidden}{self.prefix}-{number:05d}.warc.gz{suffix}"
 
     def write(self, exchange: Exchange, *, seen: tuple[str, str] | None = None) -> tuple[int, int]:
         """Adds an exchange; returns the place after it: file number and length.
@@ -101,7 +103,7 @@ class Archive:
             self.stream = open(path, "ab")  # noqa: SIM115 (open until the file is full)
             if not self.stream.tell():
                 writer = WARCWriter(self.stream, gzip=True, warc_version="1.1")
-                writer.write_record(writer.create_warcinfo_record(path.name.removesuffix(OPEN), self.info))
+                writer.write_record(writer.create_warcinfo_record(self._path(self.number).name, self.info))
         return WARCWriter(self.stream, gzip=True, warc_version="1.1")
 
     def _flushed(self) -> tuple[int, int]:
