@@ -192,6 +192,20 @@ def test_a_released_supervisor_goes(node: Node) -> None:
     node.until(lambda: [] if node.supervisors() else [1])
 
 
+def test_memory_lasts_from_attempt_to_attempt_and_goes_with_the_job(node: Node) -> None:
+    """What the checkpoint library keeps in memory outlives a killed rank, not the job."""
+    keep = "import os, pathlib; m = pathlib.Path(os.environ['OGAI_MEMORY_DIR']); m.mkdir(exist_ok=True)"
+    node.runtime.handle(start("job", "n1", f"{keep}; (m / 'kept').touch(); os.kill(os.getpid(), 9)"))
+    node.wait(TaskExited)
+    node.runtime.handle(EndTasks("job", 1, "n1", keep_warm=True))
+    node.wait(TasksEnded)
+    node.runtime.handle(start("job", "n1", f"{keep}; print(m, (m / 'kept').exists())", attempt=2))
+    folder, there = node.wait(TaskExited, attempt=2)[0].tail[0].split()
+    assert there == "True"
+    node.runtime.handle(EndTasks("job", 2, "n1"))
+    node.until(lambda: [] if Path(folder).exists() else [1])
+
+
 PROGRAM = """
 import json, os, sys
 print(sys.argv, __name__, "json" in sys.modules, os.environ["RANK"], os.getppid(), "wave" in sys.modules)

@@ -42,6 +42,11 @@ def interface_of(address: str) -> str | None:
     return None
 
 
+def memory_of(mark: str) -> Path:
+    """Where a job keeps checkpoints in this node's memory: from one attempt to the next, until it is over."""
+    return Path("/dev/shm") / f"ogai-{mark}"  # noqa: S108 (a name that nobody guesses; made with mode 0700)
+
+
 def of_rank(
     start: StartTasks | WarmTasks, task: TaskLaunch, *, shared: Path, steps: Path, mark: str
 ) -> dict[str, str]:
@@ -50,6 +55,9 @@ def of_rank(
         "PYTHONUNBUFFERED": "1",
         "OGAI_SHARED_DIR": str(shared),
         "OGAI_PROGRESS": str(steps),
+        "OGAI_NODE": start.node,
+        "OGAI_ADDRESS": start.address,
+        "OGAI_MEMORY_DIR": str(memory_of(mark)),
         MARK: mark,
     }
     if len(start.tasks) > 1 and "OMP_NUM_THREADS" not in os.environ:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import shutil
 import time
 from pathlib import Path
 
@@ -54,6 +55,12 @@ class Supervisor:
                 self._wait_for_children()
         finally:
             self._drop_server()
+        if self._released():
+            shutil.rmtree(environment.memory_of(self._folder.mark), ignore_errors=True)
+
+    def _released(self) -> bool:
+        newest = max(self._folder.attempts(), default=0)
+        return bool(newest) and self._folder.number("release") >= newest
 
     def _busy(self) -> bool:
         return self._attempt is not None and not self._attempt.over
@@ -62,10 +69,7 @@ class Supervisor:
         if self._busy():
             self._used = time.monotonic()
             return False
-        newest = max(self._folder.attempts(), default=0)
-        if newest and self._folder.number("release") >= newest:
-            return True
-        return time.monotonic() - self._used > IDLE_LIMIT_S
+        return self._released() or time.monotonic() - self._used > IDLE_LIMIT_S
 
     def _wait_for_children(self) -> None:
         """Collects every child that ended; orphans that were adopted are simply buried."""

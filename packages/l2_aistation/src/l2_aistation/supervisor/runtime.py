@@ -30,7 +30,7 @@ from l2_aistation.core.events import (
 )
 
 from . import processes
-from .environment import without_secrets
+from .environment import memory_of, without_secrets
 from .folder import JobFolder
 from .journal import Journal, Line, Reader
 
@@ -256,6 +256,7 @@ class NodeRuntime:
         newest = job.folder.attempt(max(job.folder.attempts(), default=0))
         with contextlib.suppress(OSError):
             if not job.lines and time.time() - newest.stat().st_mtime > KEEP_S and not job.living():
+                shutil.rmtree(memory_of(job.folder.mark), ignore_errors=True)
                 shutil.rmtree(job.folder.path)
                 del self._jobs[job.name]
 

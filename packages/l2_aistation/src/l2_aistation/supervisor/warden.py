@@ -20,6 +20,7 @@ from pathlib import Path
 
 from l2_aistation.core.events import StartTasks, TaskLaunch
 
+from .environment import memory_of
 from .folder import JobFolder
 from .journal import Reader
 from .loop import Supervisor
@@ -109,6 +110,7 @@ def main() -> None:
         Supervisor(folder, shared=arguments.shared, node=start.node).run()
         bridge.finish()
     finally:
+        shutil.rmtree(memory_of(JobFolder(place / box.job).mark), ignore_errors=True)
         shutil.rmtree(place, ignore_errors=True)
 
 
