@@ -1,4 +1,4 @@
-"""What a run hands on: kept text, tokens and instruction sets, each with its `dataset-manifest/v1`."""
+"""What a run hands on: kept text and tokens, each with its `dataset-manifest/v1`."""
 
 from __future__ import annotations
 
@@ -9,32 +9,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import orjson
-import pyarrow.parquet as pq
-
 from l3_ylink import __version__
 from l3_ylink._kit.documents import Producer, digest_of, digest_of_file
-from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput
-from l3_ylink.documents import ContaminationCheck, DatasetManifest, Shard, Source, StepCount
+from l3_ylink.documents import ContaminationCheck, DatasetManifest, Shard, Source
 
 from .decide import Decisions, kept_texts
-from .documents import columns
-from .documents.store import Signals, disk, write_whole
+from .documents.store import Signals, disk
 from .engine import run_tasks
 from .plan import RunPlan
-from .purify.contamination import find_hits
-from .quality.units import split_units
-from .recipe import InstructionSet
 from .steps.contamination import SEPARATOR, Decontaminate
 from .steps.tokenise import Tokenise
-from .transform.instructions import Row, read_instructions
 from .transform.merge import merge_tokens
+from .transform.shards import INFO, STATE, describe_arrow, write_shard
 from .transform.tokens import committed_part, drop_part, make_tokenizer, part_path, plan_parts
 
 MANIFEST = "dataset-manifest.json"
 TEXT_FOLDER = "text"
-INSTRUCTIONS = "instructions"
+INSTRUCTIONS, PREFERENCES = "instructions", "preferences"
 PROBED = 64
 """Documents on which the two tokenisers are compared before the fast one is believed."""
 
@@ -77,33 +69,17 @@ def export_text(plan: RunPlan, signals: Signals, decisions: Decisions, tell: Tel
         values = {name: [stored[name][row] for row in kept.tolist()] for name in names}
         values["text"] = texts
         for kind in plan.recipe.text_formats if texts else ():
-            path = folder / f"part-{number:06d}.{kind}"
-            WRITERS[kind](path, values)
+            path = write_shard(folder, number, kind, values)
             shards.append(_shard(path, folder, len(texts) if kind == plan.recipe.text_formats[0] else 0))
         tell(number + 1, len(signals.blocks))
+    if "arrow" in plan.recipe.text_formats:
+        arrow = {shard.uri: shard.sha256 for shard in shards if shard.uri.endswith(".arrow")}
+        shards += [_shard(path, folder, 0) for path in describe_arrow(folder, [*names, "text"], arrow)]
     _remove_others(folder, shards)
     manifest = _manifest(plan, decisions, shards, "text", dict.fromkeys((*names, "text"), "string"), tally)
     with disk(folder):
         manifest.write(folder / MANIFEST)
     return manifest
-
-
-def _write_parquet(path: Path, values: dict[str, list[str]]) -> None:
-    table = columns.table(values)
-    write_whole(path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd"))
-
-
-def _write_jsonl(path: Path, values: dict[str, list[str]]) -> None:
-    rows = zip(*values.values(), strict=True)
-    lines = b"".join(orjson.dumps(dict(zip(values, row, strict=True))) + b"\n" for row in rows)
-    with disk(path):
-        atomic_write(path, lines)
-
-
-WRITERS: dict[str, Callable[[Path, dict[str, list[str]]], None]] = {
-    "parquet": _write_parquet,
-    "jsonl": _write_jsonl,
-}
 
 
 def export_tokens(
@@ -164,67 +140,6 @@ def _parts(
         tell(done, len(sources))
 
 
-def export_instructions(plan: RunPlan) -> DatasetManifest:
-    """Validates the recipe's instruction sets; kept and rejected rows with reasons, and a manifest."""
-    folder = plan.folder / INSTRUCTIONS
-    shards, sources, reasons = [], [], Counter[str]()
-    seen = kept = merged = 0
-    for entry in plan.recipe.instructions:
-        rows = list(read_instructions(plan.input / entry.path, entry.longest))
-        if not rows:
-            raise BadInput("has no rows", field=str(entry.path), do="give a JSONL file with instructions")
-        rows = _decontaminated(plan, rows)
-        good = [row for row in rows if not row.reason]
-        shards += _write_instructions(folder, entry, rows)
-        reasons.update(row.reason for row in rows if row.reason)
-        seen, kept, merged = seen + len(rows), kept + len(good), merged + sum(row.merged for row in good)
-        size = (plan.input / entry.path).stat().st_size
-        sources.append(
-            Source(name=entry.name, licence=entry.licence, url=entry.url, documents=len(rows), bytes=size)
-        )
-    funnel = StepCount(
-        step="validate", seen=seen, kept=kept, dropped=dict(sorted(reasons.items())), changed=merged
-    )
-    manifest = DatasetManifest(
-        producer=Producer(name="l3-ylink", version=__version__),
-        name=f"{plan.recipe.name}-instructions",
-        kind="instructions",
-        columns={"id": "string", "messages": "list<{role, content}>"},
-        shards=shards,
-        rows=kept,
-        recipe_digest=plan.recipe.digest(),
-        steps=[funnel],
-        sources=sources,
-        contamination=_check(plan, reasons["shares_evaluation_items"], []),
-    )
-    with disk(folder):
-        manifest.write(folder / MANIFEST)
-    return manifest
-
-
-def _write_instructions(folder: Path, entry: InstructionSet, rows: list[Row]) -> list[Shard]:
-    good = [{"id": row.id, "messages": row.messages} for row in rows if not row.reason]
-    bad = [{"id": row.id, "reason": row.reason, "original": row.original} for row in rows if row.reason]
-    path, rejects = folder / f"{entry.name}.jsonl", folder / "rejects" / f"{entry.name}.jsonl"
-    for place, values in ((path, good), (rejects, bad)):
-        with disk(place):
-            atomic_write(place, b"".join(orjson.dumps(value) + b"\n" for value in values))
-    return [_shard(path, folder, len(good))]
-
-
-def _decontaminated(plan: RunPlan, rows: list[Row]) -> list[Row]:
-    """Rows that share runs with evaluation items are rejected, by the settings of the recipe's step."""
-    step: Decontaminate | None = plan.recipe.find(Decontaminate)
-    if step is None:
-        return rows
-    texts = ["\n".join(message["content"] for message in row.messages) for row in rows]
-    hits = find_hits(split_units(texts), step.index)
-    return [
-        row._replace(messages=[], reason=row.reason or "shares_evaluation_items") if hit.runs else row
-        for row, hit in zip(rows, hits, strict=True)
-    ]
-
-
 def _manifest(
     plan: RunPlan, decisions: Decisions, shards: list[Shard], kind: str, columns: dict[str, str], tally: Tally
 ) -> DatasetManifest:
@@ -239,7 +154,7 @@ def _manifest(
         recipe_digest=plan.recipe.digest(),
         steps=decisions.funnel,
         sources=_sources(plan, tally.documents),
-        contamination=_check(plan, tally.contaminated, sorted(tally.items)),
+        contamination=contamination_check(plan, tally.contaminated, sorted(tally.items)),
     )
 
 
@@ -255,7 +170,8 @@ def _sources(plan: RunPlan, documents: Counter[str]) -> list[Source]:
     ]
 
 
-def _check(plan: RunPlan, documents: int, items: list[str]) -> ContaminationCheck | None:
+def contamination_check(plan: RunPlan, documents: int, items: list[str]) -> ContaminationCheck | None:
+    """What the manifest says of the evaluation sets; None when the recipe has no such step."""
     step: Decontaminate | None = plan.recipe.find(Decontaminate)
     if step is None:
         return None
@@ -276,6 +192,6 @@ def _shard(path: Path, folder: Path, rows: int, tokens: int | None = None) -> Sh
 def _remove_others(folder: Path, shards: list[Shard]) -> None:
     """Shards of an earlier recipe that this one did not write again."""
     mine = {shard.uri for shard in shards}
-    for path in folder.glob("part-*"):
+    for path in (*folder.glob("part-*"), folder / INFO, folder / STATE):
         if path.name not in mine:
-            path.unlink()
+            path.unlink(missing_ok=True)

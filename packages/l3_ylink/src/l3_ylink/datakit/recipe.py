@@ -21,11 +21,12 @@ from .steps.extract import Extract
 from .steps.judge import Language, Quality
 from .steps.lines import Boilerplate, Lines
 from .steps.personal import Personal
+from .steps.sensitive import Sensitive
 from .steps.substrings import Substrings
 from .steps.tokenise import Tokenise
 from .steps.urls import UrlDuplicates, Urls
 
-SIGNALS_VERSION = 5
+SIGNALS_VERSION = 6
 """Grows whenever the same settings would give other columns: then nothing stored is used again."""
 
 AnyStep = Annotated[
@@ -37,6 +38,7 @@ AnyStep = Annotated[
     | Perplexity
     | Classify
     | Personal
+    | Sensitive
     | Urls
     | UrlDuplicates
     | Exact
@@ -57,6 +59,7 @@ STEPS: dict[str, type[Step]] = {
     "perplexity": Perplexity,
     "classify": Classify,
     "personal": Personal,
+    "sensitive": Sensitive,
     "urls": Urls,
     "url_duplicates": UrlDuplicates,
     "exact": Exact,
@@ -70,7 +73,7 @@ STEPS: dict[str, type[Step]] = {
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
-TextFormat = Literal["parquet", "jsonl"]
+TextFormat = Literal["parquet", "jsonl", "webdataset", "arrow"]
 
 
 def _parquet() -> list[TextFormat]:
@@ -100,20 +103,36 @@ class Source(BaseModel):
     text_field: str = Field("text", description="the field with the text in JSONL and Parquet")
 
 
-class InstructionSet(BaseModel):
-    """A file of instructions (Alpaca, ShareGPT or OpenAI messages), validated on its own."""
+class SampleSet(BaseModel):
+    """A file of samples for fine-tuning, validated on its own; rows may be in any of the known forms."""
 
     model_config = ConfigDict(extra="forbid")
 
     name: Name
-    path: Path = Field(description="JSONL, relative to the input folder")
+    path: Path = Field(description="JSONL (plain, gz, zst), relative to the input folder")
     licence: str = Field(min_length=1)
     url: str | None = None
-    longest: int = Field(32_000, ge=1, description="characters of one conversation")
+    longest: int = Field(32_000, ge=1, description="characters of one sample")
+    repeated: Literal["join", "reject", "last"] = Field(
+        "join", description="two turns of one role in a row: join them, reject the row, or keep the last"
+    )
+    form: str
+
+
+class InstructionSet(SampleSet):
+    """Conversations to imitate."""
+
+    form: Literal["openai", "sharegpt", "alpaca"] = Field("openai", description="form that is written")
+
+
+class PreferenceSet(SampleSet):
+    """Answers that were compared (DPO) or judged (KTO)."""
+
+    form: Literal["dpo", "openai-pairs", "kto"] = Field("dpo", description="form that is written")
 
 
 class Recipe(BaseModel):
-    """A data set's recipe: sources, steps in order, and instruction sets beside them."""
+    """A data set's recipe: sources, steps in order, and samples for fine-tuning beside them."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -121,7 +140,11 @@ class Recipe(BaseModel):
     sources: list[Source] = Field(min_length=1)
     steps: list[AnyStep] = Field(min_length=1)
     instructions: list[InstructionSet] = Field(default_factory=list)
+    preferences: list[PreferenceSet] = Field(default_factory=list)
     text_formats: list[TextFormat] = Field(default_factory=_parquet, min_length=1)
+    stages: dict[Name, list[str]] = Field(
+        default_factory=dict, description="stage of the funnel -> its steps, for the report"
+    )
 
     @model_validator(mode="after")
     def _order(self) -> Self:
@@ -133,6 +156,9 @@ class Recipe(BaseModel):
             raise ValueError("the first step must be extract")
         if "tokenise" in names[:-1]:
             raise ValueError("tokenise must be the last step")
+        staged = [name for steps in self.stages.values() for name in steps]
+        if self.stages and staged != names:
+            raise ValueError("stages must name every step once, in the order of the steps")
         if len({source.name for source in self.sources}) < len(self.sources):
             raise ValueError("two sources have the same name")
         return self

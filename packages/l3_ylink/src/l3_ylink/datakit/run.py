@@ -10,6 +10,7 @@ The folder of a run:
     text/                  the kept text (Parquet, JSONL) with its manifest
     tokenizer.json, tokens/text.bin|idx, dataset-manifest.json
     instructions/          validated conversations, rejects with reasons, manifest
+    preferences/           compared or judged answers, the same way
     report.html            the funnel, with samples of what was dropped
 """
 
@@ -31,11 +32,12 @@ from .decide import Decisions, decide, write_decisions
 from .documents.store import Signals, disk, sweep
 from .engine import run_tasks
 from .engines import Engine
-from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER, export_instructions, export_text, export_tokens
+from .export import INSTRUCTIONS, MANIFEST, PREFERENCES, TEXT_FOLDER, export_text, export_tokens
 from .gather.listing import Block, list_blocks
 from .plan import FILE, RunPlan
 from .recipe import Recipe
 from .report import write_report
+from .samples import export_samples
 from .steps.tokenise import Tokenise
 from .transform.tokens import check_tokenizer
 
@@ -113,7 +115,8 @@ def _export(
         manifest = export_tokens(
             plan, signals, decisions, text, workers, lambda done, whole: progress("tokens", done, whole)
         )
-    instructions = export_instructions(plan) if plan.recipe.instructions else None
+    instructions = export_samples(plan, "instructions")
+    export_samples(plan, "preferences")
     with ledger.stage("report"):
         write_report(plan, signals, decisions, manifest, instructions)
     return manifest
@@ -140,11 +143,9 @@ def _whole(plan: RunPlan, block: Block) -> bool:
 
 def _check_files(recipe: Recipe, input_folder: Path) -> None:
     """Files that are needed only at the end are looked at before the work begins."""
-    for entry in recipe.instructions:
+    for entry in (*recipe.instructions, *recipe.preferences):
         if not (input_folder / entry.path).is_file():
-            raise BadInput(
-                f"there is no file {entry.path}", field=f"instructions.{entry.name}", do="check its path"
-            )
+            raise BadInput(f"there is no file {entry.path}", field=entry.name, do="check its path")
     step: Tokenise | None = recipe.find(Tokenise)
     if step is not None and step.tokenizer is not None:
         check_tokenizer(input_folder / step.tokenizer, step.end)
@@ -177,8 +178,8 @@ def _alone(out: Path) -> Iterator[None]:
 
 def _clear_partial(out: Path) -> None:
     """Old results go first: a manifest in the folder always belongs to what lies beside it."""
-    for manifest in (out / MANIFEST, out / TEXT_FOLDER / MANIFEST, out / INSTRUCTIONS / MANIFEST):
-        manifest.unlink(missing_ok=True)
+    for folder in (out, *(out / name for name in (TEXT_FOLDER, INSTRUCTIONS, PREFERENCES))):
+        (folder / MANIFEST).unlink(missing_ok=True)
     shutil.rmtree(out / WORK, ignore_errors=True)
     _sweep(out)
     for mark in out.glob(".reading-*"):

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from l3_ylink._kit.documents import digest_of_file
 from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput
-from l3_ylink.datakit.documents import columns
 from l3_ylink.datakit.documents.store import disk, write_whole
 from l3_ylink.datakit.steps.tokenise import Tokenise
 
 from .encoder import Encoder, Engine, encode_documents, load_encoder
 from .megatron import TokenWriter, token_type, with_suffix
+from .shards import read_texts
 
 TOKENIZER = "tokenizer.json"
 PARTS = "parts"
@@ -133,16 +132,9 @@ def tokenise_part(out: Path, number: int, text: str, key: str) -> dict[str, Any]
     manifest = with_suffix(prefix, ".json")
     manifest.unlink(missing_ok=True)
     with TokenWriter(prefix, token_type(encoder.vocabulary)) as writer:
-        for encoded in encode_documents(encoder, _shard_texts(out / text), plan["end"]):
+        for encoded in encode_documents(encoder, read_texts(out / text), plan["end"]):
             writer.write(*encoded)
     about = {"key": key, "bytes": with_suffix(prefix, ".bin").stat().st_size}
     with disk(manifest):
         atomic_write(manifest, json.dumps(about))
     return {"number": number, "rows": writer.documents, "tokens": writer.tokens}
-
-
-def _shard_texts(path: Path) -> list[str]:
-    if path.suffix == ".parquet":
-        texts: list[str] = columns.read(path, ["text"]).column(0).to_pylist()
-        return texts
-    return [orjson.loads(line)["text"] for line in path.read_bytes().splitlines()]
