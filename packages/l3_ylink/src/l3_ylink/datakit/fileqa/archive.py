@@ -28,7 +28,7 @@ XML = (".xml", ".rels", ".opf", ".xhtml", ".ncx")
 def checked(source: Source, limits: Limits, needs: str, *, streamed: str = "\0") -> zipfile.ZipFile:
     """The open archive, when it is whole and keeps the limits.
 
-    `needs` is a member that must be there; members below `streamed` are read piece by piece and may be larger.
+    `needs` must be a member; members below `streamed` are read piece by piece and may be larger.
     Raises `Unreadable` with `broken`, `password` or `bomb`.
     """
     with opened(source) as stream:

@@ -1,7 +1,7 @@
 """A file as blocks of text, each with the way back to its place in the file.
 
-Positions count Unicode characters (code points).  Boxes are (left, top, right, bottom) in points of 1/72 inch from
-the top left corner of the page as it is shown.
+Positions count Unicode characters (code points).  Boxes are (left, top, right, bottom) in points of 1/72 inch
+from the top left corner of the page as it is shown.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Box = tuple[float, float, float, float]
 class Span(NamedTuple):
     """Where the characters `start` to `end` of a text come from.
 
-    `page` counts pages, slides or sheets from 1.  `part` names what has no page: a chapter of an EPUB, a paragraph
-    of a DOCX, a cell of a sheet.  `chars` are the first character and the one after the last, in the order that the
-    file holds them: on the page for PDF, in the part for other formats.
+    `page` counts pages, slides or sheets from 1.  `part` names what has no page: a chapter of an EPUB, a
+    paragraph of a DOCX, a cell of a sheet.  `chars` are the first character and the one after the last, in
+    the order that the file holds them: on the page for PDF, in the part for other formats.
     """
 
     start: int
@@ -66,7 +66,7 @@ class Table:
     header: int = 1
 
     def grid(self) -> list[list[str]]:
-        """The texts by row and column; a cell over several places has its text in the first, "" in the others."""
+        """The texts by row and column; a cell over several places has its text in the first of them."""
         height = len(self.rows)
         taken: dict[tuple[int, int], str] = {}
         for y, row in enumerate(self.rows):

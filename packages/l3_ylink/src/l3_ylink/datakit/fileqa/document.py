@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,17 @@ FORMATS = {
     ".markdown": "markdown",
 }
 """Formats by the ending of the name."""
+
+READERS = {
+    "pdf": ("pdf", "pdf_blocks"),
+    "docx": ("docx", "docx_blocks"),
+    "pptx": ("pptx", "pptx_blocks"),
+    "xlsx": ("xlsx", "xlsx_blocks"),
+    "epub": ("epub", "epub_blocks"),
+    "html": ("html_blocks", "html_file_blocks"),
+    "markdown": ("markdown", "markdown_blocks"),
+}
+"""Module and function of each format."""
 
 
 def read_document(
@@ -81,32 +93,6 @@ def file_format(path: str | Path) -> str:
 
 def _reader(kind: str, *, ocr: bool) -> Callable[[Source, Limits], Iterator[Item]]:
     """The function that reads a format; its libraries are loaded when it is first used."""
-    match kind:
-        case "pdf":
-            from .pdf import pdf_blocks
-
-            return partial(pdf_blocks, ocr=ocr)
-        case "docx":
-            from .docx import docx_blocks
-
-            return docx_blocks
-        case "pptx":
-            from .pptx import pptx_blocks
-
-            return pptx_blocks
-        case "xlsx":
-            from .xlsx import xlsx_blocks
-
-            return xlsx_blocks
-        case "epub":
-            from .epub import epub_blocks
-
-            return epub_blocks
-        case "html":
-            from .html_blocks import html_file_blocks
-
-            return html_file_blocks
-        case _:
-            from .markdown import markdown_blocks
-
-            return markdown_blocks
+    module, name = READERS[kind]
+    reader = getattr(importlib.import_module(f".{module}", __package__), name)
+    return partial(reader, ocr=ocr) if kind == "pdf" else reader

@@ -1,4 +1,4 @@
-"""DOCX to blocks by python-docx: headings, lists with their numbers, code, tables with merged cells, notes."""
+"""DOCX to blocks by python-docx: headings, numbered lists, code, tables with merged cells, notes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def docx_blocks(source: Source, limits: Limits) -> Iterator[Item]:
     archive = checked(source, limits, "word/document.xml")
     stream = archive.fp
     try:
-        document = docx.Document(stream)  # type: ignore[arg-type]
+        document = docx.Document(stream)
     except Exception as error:  # whatever python-docx meets in a damaged package
         raise Unreadable("broken") from error
     finally:
@@ -213,7 +213,7 @@ class _Reader:
 
 
 def paragraph_text(paragraph: Any) -> tuple[str, list[Any]]:
-    """The text of a paragraph as it is shown, with what was inserted and without what was deleted; its text boxes."""
+    """The text of a paragraph with what was inserted, without what was deleted; and its text boxes."""
     pieces: list[str] = []
     boxes: list[Any] = []
     waiting = [iter(paragraph)]

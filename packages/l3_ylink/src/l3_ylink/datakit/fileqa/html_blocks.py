@@ -152,7 +152,7 @@ class _Walk:
         for row in element.iter("tr"):
             if next(row.iterancestors("table"), None) is not element:
                 continue
-            cells = [cell for cell in row.iterchildren("td", "th")]
+            cells = list(row.iterchildren("td", "th"))
             rows.append(tuple(self._cell(cell) for cell in cells))
             head = next(row.iterancestors("thead"), None) is not None or all(
                 cell.tag == "th" for cell in cells
@@ -178,7 +178,7 @@ class _Walk:
 def _joined(
     pieces: list[tuple[str, tuple[int, int] | None]], part: tuple[str, int | None], *, keep: bool
 ) -> tuple[str, tuple[Span, ...]]:
-    """One text of the pieces with white space as a browser shows it, and the spans of those that were found."""
+    """One text of the pieces with white space as a browser shows it; spans of those that were found."""
     text, spans = "", list[Span]()
     for raw, place in pieces:
         shown = raw.replace("\r\n", "\n").replace("\r", "\n") if keep or raw == "\n" else WHITE.sub(" ", raw)
@@ -204,7 +204,7 @@ def _is_data(table: Any) -> bool:
     """Whether a table holds data; else it only places things on the page."""
     if table.get("role") == "presentation" or table.find(".//table") is not None:
         return False
-    rows = [[cell for cell in row.iterchildren("td", "th")] for row in table.iter("tr")]
+    rows = [list(row.iterchildren("td", "th")) for row in table.iter("tr")]
     if not rows or max((len(row) for row in rows), default=0) < 2:
         return False
     cells = [cell for row in rows for cell in row]

@@ -24,7 +24,9 @@ LETTER_SHARE = 0.8
 def _engine() -> Any:
     from rapidocr import RapidOCR
 
-    return RapidOCR(params={"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1})
+    return RapidOCR(
+        params={"Global.log_level": "critical", "EngineConfig.onnxruntime.intra_op_num_threads": 1}
+    )
 
 
 def read_scan(document: pypdfium2.PdfDocument, number: int) -> Read:
@@ -54,7 +56,7 @@ def _line(text: str, corners: Any) -> Line:
 
 
 def _even(lines: list[Line]) -> list[Line]:
-    """Sizes that differ little from the usual one are the usual one: boxes found in an image are not exact."""
+    """Sizes near the usual one are the usual one: boxes found in an image are not exact."""
     if not lines:
         return []
     usual = statistics.median(line.size for line in lines)

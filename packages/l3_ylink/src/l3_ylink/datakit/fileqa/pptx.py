@@ -23,7 +23,7 @@ def pptx_blocks(source: Source, limits: Limits) -> Iterator[Item]:
         raise Unreadable("no_reader") from error
     archive = checked(source, limits, "ppt/presentation.xml")
     try:
-        presentation = pptx.Presentation(archive.fp)  # type: ignore[arg-type]
+        presentation = pptx.Presentation(archive.fp)
     except Exception as error:  # whatever python-pptx meets in a damaged package
         raise Unreadable("broken") from error
     finally:

@@ -140,7 +140,8 @@ def _markdown_table(table: Table) -> Iterator[Piece]:
     """A pipe table; a cell over several places has its text in the first of them."""
     grid = _cells(table)
     width = max((len(row) for row in grid), default=0)
-    for number, row in enumerate([[None] * width, *grid] if not table.header else grid):
+    empty: list[Cell | None] = [None] * width
+    for number, row in enumerate(grid if table.header else [empty, *grid]):
         yield ("\n| " if number else "| "), None
         for column in range(width):
             cell = row[column] if column < len(row) else None

@@ -1,4 +1,4 @@
-"""XLSX to blocks by openpyxl, row by row: a heading for each sheet, a table for each stretch of filled rows."""
+"""XLSX to blocks by openpyxl, row by row: a heading for a sheet, a table for each stretch of filled rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def xlsx_blocks(source: Source, limits: Limits) -> Iterator[Item]:
     A span's page is the sheet's number, its part the cell, as `Sheet1!B3`.
     """
     try:
-        import openpyxl
+        import openpyxl  # type: ignore[import-untyped]
     except ImportError as error:
         raise Unreadable("no_reader") from error
     archive = checked(source, limits, "xl/workbook.xml", streamed="xl/worksheets/")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # parts that openpyxl does not keep
         try:
-            book = openpyxl.load_workbook(archive.fp, read_only=True, data_only=True, keep_links=False)  # type: ignore[arg-type]
+            book = openpyxl.load_workbook(archive.fp, read_only=True, data_only=True, keep_links=False)
         except Exception as error:  # whatever openpyxl meets in a damaged package
             archive.close()
             raise Unreadable("broken") from error
@@ -55,7 +55,7 @@ def _sheet(sheet: Any, number: int) -> Iterator[Item]:
     while True:
         try:
             row = next(rows, None)
-        except Exception:  # a damaged row ends the sheet, not the workbook
+        except Exception:  # noqa: BLE001  (a damaged row ends the sheet, not the workbook)
             yield Skipped(number, "broken", sheet.title)
             row = None
         filled = [] if row is None else _filled(row, sheet.title)

@@ -37,7 +37,7 @@ PARAGRAPH_GAP = 0.55
 
 
 class Context(NamedTuple):
-    """What of the document around tells a heading: the size of running text and the outline (title to level)."""
+    """What of the document tells a heading: the size of running text, and the outline (title to level)."""
 
     body: float
     outline: dict[str, int]
@@ -154,7 +154,7 @@ class _Column:
         end = place + 1
         while (
             end < len(self.rows)
-            and self._gap(end) < (2.5 if self.rows[end][0].shaded and self.rows[end - 1][0].shaded else 0.8)
+            and self._gap(end) < (2.5 if self.rows[end][0].shaded and self.rows[end - 1][0].shaded else 1.8)
             and (self._is_code(self.rows[end]) or (self.rows[end][0].shaded and self.rows[place][0].shaded))
         ):
             end += 1
@@ -280,10 +280,10 @@ def _levelled(blocks: list[Block]) -> list[Block]:
     found = []
     for block in blocks:
         box = block.spans[0].box if block.kind == "list" else None
+        level = block.level
         if box is not None:
             level = 1 + min(range(len(lefts)), key=lambda place: abs(lefts[place] - box[0]))
-            block = replace(block, level=min(level, 6))
-        found.append(block)
+        found.append(replace(block, level=min(level, 6)))
     return found
 
 

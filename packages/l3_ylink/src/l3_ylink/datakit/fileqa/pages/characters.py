@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def _bound(name: str, result: Any, *arguments: Any) -> Any:
-    address = ctypes.cast(getattr(pdfium, name), _POINTER).value
+    address = ctypes.cast(getattr(pdfium, name), _POINTER).value or 0
     return ctypes.CFUNCTYPE(result, *arguments)(address)
 
 
@@ -103,7 +103,7 @@ def read_page(page: pypdfium2.PdfPage) -> Page:
 
 
 class _Turn:
-    """From pdfium's coordinates (origin at the bottom left, page not yet turned) to those of the page as shown."""
+    """From pdfium's coordinates (from the bottom left, page not turned) to those of the page as shown."""
 
     def __init__(self, page: pypdfium2.PdfPage) -> None:
         box = pdfium.FS_RECTF()
@@ -136,7 +136,7 @@ class _Turn:
 
 
 def _characters(text: pypdfium2.PdfTextPage, turn: _Turn, drawn: _Drawn) -> Page:
-    handle = ctypes.cast(text.raw, _POINTER).value
+    handle = ctypes.cast(text.raw, _POINTER).value or 0
     count = min(max(pdfium.FPDFText_CountChars(text.raw), 0), MOST_CHARACTERS)
     codes = np.fromiter((_unicode(handle, place) for place in range(count)), np.uint32, count)
     visible = np.flatnonzero(~_white(codes))

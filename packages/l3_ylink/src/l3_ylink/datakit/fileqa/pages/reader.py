@@ -53,15 +53,17 @@ class Reader:
 
     def ask(self, *request: Any) -> Any:
         """The answer to a request; raises `Gone` with `time`, `memory` or `broken`."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        stdin, stdout = self.process.stdin, self.process.stdout
+        if stdin is None or stdout is None:
+            raise Gone("broken")
         try:
-            pickle.dump(request, self.process.stdin, protocol=5)
-            self.process.stdin.flush()
+            pickle.dump(request, stdin, protocol=5)
+            stdin.flush()
             wall = self.limits.page_seconds * WALL * (OCR_FACTOR if request[0] == "ocr" else 1)
-            if not select.select([self.process.stdout], [], [], wall)[0]:
+            if not select.select([stdout], [], [], wall)[0]:
                 self.close()
                 raise Gone("time")
-            return pickle.load(self.process.stdout)  # noqa: S301 (from the process that we started)
+            return pickle.load(stdout)  # noqa: S301 (from the process that we started)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             code = self.process.wait()
             self.close()

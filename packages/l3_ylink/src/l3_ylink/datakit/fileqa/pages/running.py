@@ -13,6 +13,7 @@ EDGE = 0.14
 
 SAME_HEIGHT = 4.0
 MOST_ROWS = 3
+ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 NUMBER = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 ONLY_NUMBER = re.compile(
     r"^\W*(?:page|第)?\s*(?:\d+|[ivxlc]+)\s*(?:页)?(?:\s*(?:/|of|共)\s*\d+\s*页?)?\W*$", re.IGNORECASE
@@ -26,6 +27,11 @@ class Row(NamedTuple):
     shape: str
     lines: tuple[Line, ...]
     page: int = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        """All numbers of the row in order, Arabic or Roman."""
+        return [_value(found) for found in NUMBER.findall(self.words)]
 
     @property
     def number(self) -> int | None:
@@ -82,4 +88,16 @@ def _counts(row: Row, other: Row) -> bool:
 
 
 def _alike(row: Row, other: Row) -> bool:
-    return row.shape == other.shape and abs(row.height - other.height) <= SAME_HEIGHT
+    """The same words at the same height; a number may differ as the pages do."""
+    if row.shape != other.shape or abs(row.height - other.height) > SAME_HEIGHT:
+        return False
+    pairs = list(zip(row.numbers, other.numbers, strict=False))
+    return row.words == other.words or any(one - row.page == two - other.page for one, two in pairs)
+
+
+def _value(number: str) -> int:
+    if number.isdecimal():
+        return int(number)
+    values = [ROMAN[letter] for letter in number.lower()]
+    after = [*values[1:], 0]
+    return sum(-one if one < next_one else one for one, next_one in zip(values, after, strict=True))

@@ -1,4 +1,4 @@
-"""Tables from ruling lines: crossing lines give cells; three lines of equal length give a table without uprights."""
+"""Tables from ruling lines: crossing lines give cells, three of equal length a table without uprights."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _inside(page: Page, box: Box) -> npt.NDArray[np.bool_]:
 def _columns(page: Page, box: Box, xs: list[float]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Which characters are in a table, and in which of its columns.
 
-    A word belongs where it starts: one that is too long for its cell is printed over the next, or over the edge.
+    A word belongs where it starts: one that is too long for its cell is printed over the edge.
     """
     inside = _inside(page, box)
     column = np.searchsorted(xs, _centres(page, 0), side="right") - 1

@@ -1,7 +1,7 @@
-"""The process that reads PDF pages for another one, so that a page that hangs or crashes takes nothing with it.
+"""The process that reads PDF pages for another one: a page that hangs or crashes takes nothing with it.
 
-On standard input it gets pickled requests, on standard output it gives pickled answers.  The CPU time of a page is
-bounded by a timer that ends the process; memory by a limit of the operating system.
+On standard input it gets pickled requests, on standard output it gives pickled answers.  The CPU time of a
+page is bounded by a timer that ends the process; memory by a limit of the operating system.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
 
                 answer = read_scan(document, request[1])
             else:
-                answer = read(document, request[1])  # type: ignore[arg-type]
+                answer = read(document, request[1])
         except MemoryError:
             answer = "memory"
         except pypdfium2.PdfiumError as error:

@@ -12,7 +12,7 @@ from .lines import Line
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff"
 ENDS_WIDE = re.compile(rf"[{_WIDE}“”‘’…—]$")
 STARTS_WIDE = re.compile(rf"^[{_WIDE}“”‘’…—]")
-DIVIDED = re.compile(r"([^\W\d_]+)([-\u00ad\u2010])$")
+DIVIDED = re.compile(r"([^\W\d_]+)[-\u00ad\u2010]$")
 ADDRESS = re.compile(r"(?:(?:https?|ftp)://|(?<![\w<])/\w+/)\S*[/\-\u00ad\u2010=&?_]$|[\w.~-]/$")
 NO_CHARS = (-1, -1)
 """What a line has for its characters when the file holds none, as on a scanned page."""
@@ -23,20 +23,17 @@ WORD = re.compile(r"^[^\W\d_]+")
 def glue(before: str, after: str, words: Container[str] = ()) -> tuple[int, str]:
     """How many characters to take off the end of `before`, and what to put between the two lines.
 
-    A hyphen goes where a word was divided.  It stays where the compound with it is among `words`, those of the
-    document so far, or where the next line does not start with a small letter.
+    A hyphen goes where a word was divided.  It stays where the compound is among `words`, those seen so far,
+    or where the next line does not start with a small letter.
     """
     if ADDRESS.search(before) and re.match(r"[\w%~#?&=.-]", after):
         return _address(before)
     divided = DIVIDED.search(before)
     rest = WORD.match(after)
     if divided and rest:
-        hyphen = divided.group(2)
-        if hyphen == "\u00ad":
-            return 1, ""
         compound = f"{divided.group(1)}-{rest.group()}".lower()
         keeps = not rest.group()[0].islower() or compound in words or len(divided.group(1)) == 1
-        return (0, "") if keeps else (1, "")
+        return (1, "-" if keeps else "")
     if before.endswith("\u00ad"):
         return 1, ""
     if ENDS_WIDE.search(before) and STARTS_WIDE.search(after):
