@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from l3_ylink.datakit.explain import explain, whatif
+from l3_ylink.datakit.purify.contamination_report import contamination_report
 from l3_ylink.datakit.recipe import parse_recipe
 from l3_ylink.datakit.run import run_recipe
 
@@ -237,3 +238,43 @@ def test_the_same_bytes_for_any_number_of_blocks_and_workers(tmp_path: Path) -> 
     many = run(tmp_path / "many", rows, *ALL, block_bytes=3_000, workers=2)
     assert one == many
     assert sum(map(len, one.values())) < 0.7 * sum(len(row["text"]) for row in rows)
+
+
+def test_every_evaluation_item_says_where_it_was_found(tmp_path: Path) -> None:
+    question, other = words(50, 30), words(51, 30)
+    (tmp_path / "in").mkdir()
+    items = [
+        {"id": "q1", "question": question},
+        {"id": "q2", "question": other},
+        {"id": "q3", "question": "ok?"},
+    ]
+    (tmp_path / "in/exam.json").write_text("\n".join(map(json.dumps, items)))
+    rows = [
+        {"id": "a", "text": f"{words(1, 30)} {question} {words(2, 30)}"},
+        {"id": "b", "text": f"{words(3, 30)} {' '.join(question.split()[:15])} {words(4, 30)}"},
+        {"id": "c", "text": words(5, 60)},
+    ]
+    step = {"step": "decontaminate", "against": [{"name": "exam", "path": "exam.json"}], "least_share": 0.5}
+    assert sorted(run(tmp_path, rows, step)) == ["b", "c"]
+    found = contamination_report(tmp_path / "out")
+    assert [vars(entry) for entry in found.sets] == [
+        {"name": "exam", "items": 3, "too_short": 1, "found": 1, "documents": 2}
+    ]
+    (hit,) = found.items
+    assert (hit.item, hit.documents, hit.kept, hit.share) == ("exam/q1", 2, 1, 1.0)
+    assert [name.rpartition("#")[2] for name in hit.examples] == ["a", "b"]
+
+
+def test_advertising_goes_and_a_mention_stays(tmp_path: Path) -> None:
+    news = "警方通报一起网上赌场案件，" + "依法处理有关人员并提醒市民注意防范风险。" * 10
+    rows = [
+        {"id": "spam", "text": "澳门赌场真人荷官，百家乐老虎机，注册送彩金，加微信领取。"},
+        {"id": "news", "text": news},
+        {"id": "own", "text": "禁用的词和另外一个禁用的词。"},
+    ]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/own.txt").write_text("禁用的词\n另外一个\n")
+    kept = run(tmp_path, rows, {"step": "sensitive", "lists": ["own.txt"]})
+    assert list(kept) == ["news"]
+    assert fate(tmp_path, "spam") == ("sensitive", "sensitive_words")
+    assert whatif(tmp_path / "out", {"sensitive.least_words": 9}).kept_after == 3

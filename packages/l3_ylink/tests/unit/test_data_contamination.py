@@ -1,9 +1,12 @@
 """Contamination: runs of words and of characters shared with evaluation items."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.datakit.purify.contamination import build_index, find_hits, read_items
 from l3_ylink.datakit.quality.units import split_units
@@ -70,3 +73,49 @@ def test_items_are_named_by_their_id_or_line(tmp_path: Path) -> None:
     path = tmp_path / "items.jsonl"
     path.write_text(json.dumps({"id": "x", "question": "q"}) + "\n\n" + json.dumps({"question": "r"}) + "\n")
     assert read_items(path, "set", ["question"]) == [("set/x", "q"), ("set/3", "r")]
+
+
+def test_traditional_and_simplified_characters_are_one() -> None:
+    quoted = "題目：一列火車上午九點從車站出發，以每小時六十公里的速度駛向海邊。"
+    assert hits([quoted], [("数学/1", CHINESE)]) == [["数学/1"]]
+    traditional = "一列火車上午九點從車站出發以每小時六十公里的速度駛向一百八十公里外的城市幾點到達"
+    assert hits([CHINESE], [("數學/1", traditional)]) == [["數學/1"]]
+
+
+def test_what_is_shared_is_counted_once_a_run() -> None:
+    index = build_index([("math/1", ENGLISH)], 13, 16)
+    found = find_hits(split_units([f"{ENGLISH} {ENGLISH}", "nothing of it", ""]), index)
+    assert [len(hit.runs.get(0, ())) for hit in found] == [len(ENGLISH.split()) - 12, 0, 0]
+    assert index.runs_of_item == [len(ENGLISH.split()) - 12]
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "天", "B"]), max_size=40)
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS, max_size=4), st.lists(WORDS, max_size=3))
+def test_hits_are_those_of_sets_of_runs(texts: list[list[str]], items: list[list[str]]) -> None:
+    """Expectation by plain sets, as datatrove's n-gram filter counts: words in lower case, no marks."""
+    named = [(f"set/{number}", " ".join(item)) for number, item in enumerate(items)]
+    found = hits([" ".join(text) for text in texts], named, words=8, characters=12)
+    for text, names in zip(texts, found, strict=True):
+        expected = []
+        for (name, _), item in zip(named, items, strict=True):
+            chinese = 2 * item.count("天") > len(item)
+            n = min(12 if chinese else 8, len(item))
+            if n < (10 if chinese else 6):
+                continue
+            runs = [
+                {tuple(map(str.lower, row[at : at + n])) for at in range(len(row) - n + 1)}
+                for row in (text, item)
+            ]
+            if runs[0] & runs[1]:
+                expected.append(name)
+        assert names == expected
+
+
+def test_gzip_lists_and_other_names_of_items_are_read(tmp_path: Path) -> None:
+    rows = [{"task_id": "HumanEval/0", "prompt": "def f():", "choices": ["a", "b"]}]
+    path = tmp_path / "items.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(rows[0]).encode()))
+    assert read_items(path, "code", ["prompt", "choices"]) == [("code/HumanEval/0", "def f():\na\nb")]

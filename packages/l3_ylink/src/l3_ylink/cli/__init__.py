@@ -22,6 +22,7 @@ app.add_typer(data.app, name="data")
 data.app.command("extract")(extract.extract)
 data.app.add_typer(quality.classifier, name="classifier")
 data.app.add_typer(quality.perplexity, name="perplexity")
+data.app.command("contamination")(quality.contamination)
 for _name, _module in GROUPS.items():
     if importlib.util.find_spec(f"{__name__}.{_module}"):
         app.add_typer(importlib.import_module(f"{__name__}.{_module}").app, name=_name)

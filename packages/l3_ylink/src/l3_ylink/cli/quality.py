@@ -133,6 +133,35 @@ def write_arpa(
     out.print(f"wrote {file}", soft_wrap=True)
 
 
+def contamination(
+    folder: Path = typer.Argument(help="the --out folder of a run with a step decontaminate"),
+    most: int = typer.Option(50, min=1, help="how many items to print"),
+    as_json: bool = JSON,
+) -> None:
+    """What a run found of each evaluation item: documents that share runs with it, and how much."""
+    from dataclasses import asdict
+
+    from l3_ylink.datakit.purify.contamination_report import contamination_report
+
+    found = contamination_report(folder)
+    if as_json:
+        show_json(asdict(found))
+        return
+    out.print(found.method)
+    show(
+        [asdict(entry) for entry in found.sets],
+        ("name", "items", "too_short", "found", "documents"),
+        as_json=False,
+    )
+    if found.items:
+        show(
+            [asdict(item) for item in found.items[:most]],
+            ("item", "documents", "kept", "share", "examples"),
+            as_json=False,
+        )
+        out.print(f"{min(most, len(found.items))} of {len(found.items)} items")
+
+
 def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> Any:
     from l3_ylink._kit.problems import BadInput
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from l3_ylink._kit.documents import digest_of_file
 from l3_ylink.datakit.documents.batch import Batch
-from l3_ylink.datakit.purify.contamination import Index, build_index, find_hits, read_items
 
 from .base import Check, Step, Table, Verdicts
+
+if TYPE_CHECKING:
+    from l3_ylink.datakit.purify.contamination import Index
 
 SEPARATOR = "\n"
 
 
 class EvaluationSet(BaseModel):
-    """A JSONL file of evaluation items and which of their fields to compare."""
+    """A JSONL file (plain or .gz) of evaluation items and which of their fields to compare."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,6 +47,8 @@ class Decontaminate(Step):
     _digests: list[str] = PrivateAttr(default_factory=list)
 
     def prepare(self, folder: Path) -> None:
+        from l3_ylink.datakit.purify.contamination import build_index, read_items
+
         if self._index is not None:
             return
         items = []
@@ -61,19 +65,22 @@ class Decontaminate(Step):
         return self._index
 
     def measure(self, batch: Batch) -> None:
+        from l3_ylink.datakit.purify.contamination import find_hits
+
         index = self.index
-        hits = find_hits(batch.units, index)
-        batch.columns["contaminated_by"] = [
-            SEPARATOR.join(sorted(index.items[item] for item in hit.runs)) for hit in hits
+        shares = [
+            sorted(
+                (index.items[item], round(len(runs) / index.runs_of_item[item], 4))
+                for item, runs in hit.runs.items()
+            )
+            for hit in find_hits(batch.units, index)
+        ]
+        batch.columns["contaminated_by"] = [SEPARATOR.join(name for name, _ in some) for some in shares]
+        batch.columns["contaminated_shares"] = [
+            SEPARATOR.join(str(share) for _, share in some) for some in shares
         ]
         batch.columns["contaminated_share"] = np.asarray(
-            [
-                max(
-                    (round(len(runs) / index.runs_of_item[item], 4) for item, runs in hit.runs.items()),
-                    default=0.0,
-                )
-                for hit in hits
-            ]
+            [max((share for _, share in some), default=0.0) for some in shares]
         )
 
     def decide(self, table: Table, verdicts: Verdicts) -> None:
