@@ -16,6 +16,7 @@ from l2_aistation.core.pool import AcceleratorFacts, ClusterFacts, NodeFacts, Sl
 from l2_aistation.core.states import JobState
 from l2_aistation.core.world import Job, Queue
 from l2_aistation.store import Batch, Store
+from l2_aistation.store.rows import slots_text
 from l2_aistation.store.tables import metadata
 
 
@@ -72,7 +73,7 @@ def test_an_attempt_survives_with_all_its_evidence(store: Store) -> None:
     )
     batch = Batch()
     batch.add_job(job(), None)
-    batch.add_attempt(attempt)
+    batch.add_attempt(attempt, slots_text(attempt.slots))
     store.commit(batch)
     assert store.live_attempts() == [attempt]
     attempt.last_step = 7

@@ -3,6 +3,8 @@
 Both are delivered at least once and in any order between nodes, so both are idempotent: every one
 names its job and attempt, and whoever knows a later attempt ignores it.  Times are seconds since
 the epoch (UTC).  `to_wire` and `from_wire` are the JSON form that travels and that the log keeps.
+Nobody changes one once it is made; those that a gang has a thousand of are not frozen all the same,
+which would make each of them cost three times as much.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskLaunch:
     """One rank as a node starts it.
 
@@ -30,7 +32,7 @@ class TaskLaunch:
     memory_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StartTasks:
     """Start these ranks of an attempt on a node; a no-op where the attempt is known already.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from .claims import Claim
 from .demand import Demand, Relation, Rules, TaskDemand
+from .devices import Bits, Ints
 from .job import Job
 from .pool import Placement, Pool
 from .promise import Promise
@@ -34,8 +35,14 @@ CHANGING = (
 )
 """Attributes of a job that change while it lives and that decisions depend on."""
 
-_APART = frozenset({"demand", "state", "placement", "target", "watcher", "spec_text", "spec_digest", "why"})
+_APART = frozenset({"demand", "placement", "watcher", "spec_text", "spec_digest", "why"})
 _TIMES = ("state", "target")
+_DEFAULTS = {
+    item.name: item.default_factory() if item.default_factory is not MISSING else item.default
+    for item in fields(Job)
+    if item.name not in _APART
+}
+"""What a job has unless it is said otherwise; `MISSING` where it always is."""
 
 
 @lru_cache(maxsize=4096)
@@ -81,9 +88,13 @@ def changing(job: Job) -> Record:
 
 
 def job_record(job: Job) -> Record:
-    """All of a job that decisions depend on, its place apart."""
-    record = {item.name: _plain(getattr(job, item.name)) for item in fields(job) if item.name not in _APART}
-    return {**record, **changing(job), "demand": demand_record(job.demand)}
+    """All of a job that decisions depend on, its place apart; what every job has by default is left out."""
+    record: Record = {"demand": demand_record(job.demand)}
+    for name, usual in _DEFAULTS.items():
+        value = getattr(job, name)
+        if value is not usual and (type(value) is not type(usual) or value != usual):
+            record[name] = _plain(value)
+    return record
 
 
 def _plain(value: Any) -> Any:
@@ -96,13 +107,13 @@ def _plain(value: Any) -> Any:
 
 def job_from(record: Mapping[str, Any]) -> Job:
     """The inverse of `job_record`."""
-    known = {item.name for item in fields(Job)} - {"demand", "depends_on"}
-    values = {name: value for name, value in record.items() if name in known}
-    return Job(
-        demand=demand_from(record["demand"]),
-        depends_on=tuple((name, condition) for name, condition in record["depends_on"]),
-        **{**values, "state": JobState(record["state"]), "target": _state(record["target"])},
-    )
+    values = {name: value for name, value in record.items() if name in _DEFAULTS}
+    for name in _TIMES:
+        if name in values:
+            values[name] = _state(values[name])
+    if "depends_on" in values:
+        values["depends_on"] = tuple((name, condition) for name, condition in values["depends_on"])
+    return Job(demand=demand_from(record["demand"]), **values)
 
 
 def change(job: Job, record: Mapping[str, Any]) -> None:
@@ -118,31 +129,42 @@ def _state(value: str | None) -> JobState | None:
 
 
 def placement_record(pool: Pool, placement: Placement) -> Record:
-    """A place as JSON: columns over its ranks, nodes by their ids."""
+    """A place as JSON: nodes by their ids, and columns over the ranks; one number where all are equal."""
+    facts = pool.facts
     columns = {
-        "nodes": [pool.facts[node].id for node in placement.nodes.tolist()],
-        "bits": placement.bits.tolist(),
-        "groups": placement.groups.tolist(),
-        "cpu_milli": placement.cpu_milli.tolist(),
-        "memory_bytes": placement.memory_bytes.tolist(),
+        "nodes": [facts[node].id for node in placement.nodes.tolist()],
+        "bits": _column(placement.bits),
+        "groups": _column(placement.groups),
+        "cpu_milli": _column(placement.cpu_milli),
+        "memory_bytes": _column(placement.memory_bytes),
     }
     if placement.share_milli is not None and placement.share_bytes is not None:
-        columns["share_milli"] = placement.share_milli.tolist()
-        columns["share_bytes"] = placement.share_bytes.tolist()
+        columns["share_milli"] = _column(placement.share_milli)
+        columns["share_bytes"] = _column(placement.share_bytes)
     return columns
+
+
+def _column(values: Ints | Bits) -> Any:
+    every: list[int] = values.tolist()
+    return every[0] if every.count(every[0]) == len(every) else every
 
 
 def placement_from(pool: Pool, record: Mapping[str, Any]) -> Placement:
     """The inverse of `placement_record`; `KeyError` where a node has left the pool."""
-    share, size = record.get("share_milli"), record.get("share_bytes")
+    nodes = np.array([pool.index[node] for node in record["nodes"]], dtype=np.int64)
+
+    def column(name: str) -> Ints:
+        return np.full(len(nodes), record[name], dtype=np.int64)
+
+    shares = "share_milli" in record
     return Placement(
-        np.array([pool.index[node] for node in record["nodes"]], dtype=np.int64),
-        np.array(record["bits"], dtype=np.uint64),
-        np.array(record["groups"], dtype=np.int64),
-        np.array(record["cpu_milli"], dtype=np.int64),
-        np.array(record["memory_bytes"], dtype=np.int64),
-        None if share is None else np.array(share, dtype=np.int64),
-        None if size is None else np.array(size, dtype=np.int64),
+        nodes,
+        np.full(len(nodes), record["bits"], dtype=np.uint64),
+        column("groups"),
+        column("cpu_milli"),
+        column("memory_bytes"),
+        column("share_milli") if shares else None,
+        column("share_bytes") if shares else None,
     )
 
 

@@ -80,10 +80,12 @@ class Engines:
 
     def send(self, platform: Platform, commands: Iterable[Command]) -> None:
         """Hands commands over; what fails is sent again by the platform's own deadlines."""
+        pool = platform.world.pool
         for command in commands:
-            if command.node not in platform.world.pool.index:
+            place = pool.index.get(command.node)
+            if place is None:
                 continue
-            engine = self.open_ones.get(platform.node(command.node).engine)
+            engine = self.open_ones.get(pool.facts[place].engine)
             try:
                 if engine is not None:
                     engine.send(command)

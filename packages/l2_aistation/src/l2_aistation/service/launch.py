@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from l2_aistation.core.attempt import Attempt
@@ -17,46 +19,87 @@ from .platform import Platform
 PREIMPORT = "OGAI_PREIMPORT"
 
 
+@dataclass(slots=True)
+class Gang:
+    """What the commands of one attempt share, looked up once."""
+
+    spec: JobSpec
+    attempt: Attempt
+    ranks: dict[str, list[Slot]]
+    """The slots of each node; nodes in the order of the ranks."""
+    address: dict[str, str]
+    environment: dict[str, str]
+    """What every rank finds alike."""
+    peers: tuple[tuple[str, int], ...]
+    """The gang's nodes in the order of the ranks: address and number of tasks."""
+
+    @classmethod
+    def of(cls, platform: Platform, job: Job, attempt: Attempt) -> Gang:
+        """The gang of an attempt."""
+        ranks: dict[str, list[Slot]] = {}
+        for slot in attempt.slots:
+            mine = ranks.get(slot.node)
+            if mine is None:
+                ranks[slot.node] = [slot]
+            else:
+                mine.append(slot)
+        address = {node: platform.node(node).address for node in ranks}
+        environment = {
+            "WORLD_SIZE": str(len(attempt.slots)),
+            "MASTER_ADDR": address[attempt.slots[0].node],
+            "MASTER_PORT": str(attempt.master_port),
+            "OGAI_JOB": attempt.job,
+            "OGAI_ATTEMPT": str(attempt.number),
+        }
+        if job.array_index is not None:
+            environment["OGAI_ARRAY_INDEX"] = str(job.array_index)
+        peers = tuple([(address[node], len(mine)) for node, mine in ranks.items()])
+        return cls(platform.spec(job), attempt, ranks, address, environment, peers)
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Where the job's checkpoints lie in the shared folder."""
+        return None if self.spec.checkpoint is None else self.spec.checkpoint.path
+
+
 def start_commands(platform: Platform, job: Job, attempt: Attempt) -> list[StartTasks]:
     """One `StartTasks` for each node of the attempt."""
-    spec = platform.spec(job)
-    launches = _launches(platform, spec, attempt)
-    common, peers = _common(platform, job, attempt), _peers(platform, attempt)
+    gang = Gang.of(platform, job, attempt)
+    world_size, checkpoint, hang_s = len(attempt.slots), gang.checkpoint, gang.spec.limits.heartbeat_s
     return [
         StartTasks(
-            job=job.id,
-            attempt=attempt.number,
-            node=node,
-            tenant=job.tenant,
-            world_size=len(attempt.slots),
-            tasks=tuple(launches[node]),
-            address=platform.node(node).address,
-            checkpoint=None if spec.checkpoint is None else spec.checkpoint.path,
-            hang_s=spec.limits.heartbeat_s,
-            environment=common,
-            peers=peers,
+            job.id,
+            attempt.number,
+            node,
+            job.tenant,
+            world_size,
+            tasks,
+            gang.address[node],
+            checkpoint,
+            hang_s,
+            gang.environment,
+            gang.peers,
         )
-        for node in attempt.nodes
+        for node, tasks in zip(gang.ranks, _launches(platform, gang), strict=True)
     ]
 
 
 def warm_command(platform: Platform, job: Job, attempt: Attempt, spare: str) -> WarmTasks | None:
     """The order to a spare to get ready, where the job says what to import."""
-    spec = platform.spec(job)
-    if not any(PREIMPORT in group.environment for group in spec.tasks):
+    if not any(PREIMPORT in group.environment for group in platform.spec(job).tasks):
         return None
-    tasks = _launches(platform, spec, attempt)[attempt.nodes[0]]
+    gang = Gang.of(platform, job, attempt)
     return WarmTasks(
         job=job.id,
         attempt=attempt.number,
         node=spare,
         tenant=job.tenant,
         world_size=len(attempt.slots),
-        tasks=tuple(tasks),
+        tasks=next(_launches(platform, gang)),
         address=platform.node(spare).address,
-        checkpoint=None if spec.checkpoint is None else spec.checkpoint.path,
-        environment=_common(platform, job, attempt),
-        peers=_peers(platform, attempt),
+        checkpoint=gang.checkpoint,
+        environment=gang.environment,
+        peers=gang.peers,
     )
 
 
@@ -80,84 +123,85 @@ def attend_commands(attempt: Attempt) -> list[AttendTasks]:
     return [AttendTasks(attempt.job, attempt.number, node, tuple(mine)) for node, mine in ranks.items()]
 
 
-def _common(platform: Platform, job: Job, attempt: Attempt) -> dict[str, str]:
-    """What every rank of an attempt finds in its environment alike."""
-    common = {
-        "WORLD_SIZE": str(len(attempt.slots)),
-        "MASTER_ADDR": platform.node(attempt.slots[0].node).address,
-        "MASTER_PORT": str(attempt.master_port),
-        "OGAI_JOB": attempt.job,
-        "OGAI_ATTEMPT": str(attempt.number),
-    }
-    if job.array_index is not None:
-        common["OGAI_ARRAY_INDEX"] = str(job.array_index)
-    return common
-
-
-def _peers(platform: Platform, attempt: Attempt) -> tuple[tuple[str, int], ...]:
-    """The gang's nodes in the order of the ranks: address and number of tasks."""
-    tasks = Counter(slot.node for slot in attempt.slots)
-    return tuple((platform.node(node).address, tasks[node]) for node in attempt.nodes)
-
-
-def _launches(platform: Platform, spec: JobSpec, attempt: Attempt) -> dict[str, list[TaskLaunch]]:
-    groups = {group.name: group for group in spec.tasks}
-    on_node = Counter(slot.node for slot in attempt.slots)
-    node_rank = {node: number for number, node in enumerate(attempt.nodes)}
-    master = platform.node(attempt.slots[0].node).address
-    launches: dict[str, list[TaskLaunch]] = defaultdict(list)
-    for slot in attempt.slots:
-        place = Place(
-            rank=slot.rank,
-            world_size=len(attempt.slots),
-            local_rank=len(launches[slot.node]),
-            local_world_size=on_node[slot.node],
-            node_rank=node_rank[slot.node],
-            nodes=len(node_rank),
-            master=master,
-            port=attempt.master_port,
-            job=attempt.job,
-            attempt=attempt.number,
-            accelerators=len(slot.accelerators),
-            checkpoint=None if spec.checkpoint is None else spec.checkpoint.path,
-            idle=spec.idle,
+def _launches(platform: Platform, gang: Gang) -> Iterator[tuple[TaskLaunch, ...]]:
+    """The ranks of each node, node by node."""
+    groups = {group.name: _Group(group) for group in gang.spec.tasks}
+    for node_rank, (node, slots) in enumerate(gang.ranks.items()):
+        yield tuple(
+            [
+                groups[slot.task].launch(
+                    gang, slot, _devices(platform.devices[node], slot), (local_rank, len(slots), node_rank)
+                )
+                for local_rank, slot in enumerate(slots)
+            ]
         )
-        launches[slot.node].append(_task(platform, groups[slot.task], slot, place))
-    return launches
 
 
-def _task(platform: Platform, group: TaskGroup, slot: Slot, place: Place) -> TaskLaunch:
-    """A rank's own part: its command, its numbers, its devices."""
-    launch = resolve(group, place)
-    numbers = {
-        "RANK": str(place.rank),
-        "LOCAL_RANK": str(place.local_rank),
-        "LOCAL_WORLD_SIZE": str(place.local_world_size),
-        "GROUP_RANK": str(place.node_rank),
-    }
-    return TaskLaunch(
+class _Group:
+    """What the tasks of a group have in common."""
+
+    __slots__ = ("command", "cpu_milli", "group", "memory_bytes")
+
+    def __init__(self, group: TaskGroup) -> None:
+        self.group = group
+        self.command = tuple(group.command)
+        self.cpu_milli = round(group.resources.cpu_cores * 1000)
+        self.memory_bytes = group.resources.memory_bytes
+
+    def launch(
+        self, gang: Gang, slot: Slot, devices: Mapping[str, str], ranks: tuple[int, int, int]
+    ) -> TaskLaunch:
+        """A rank's own part: its command, its numbers (within its node, of the node), its devices."""
+        local_rank, local_world_size, node_rank = ranks
+        command, environment = self.command, self.group.environment
+        if self.group.preset is not None:
+            made = resolve(self.group, _place(gang, slot, ranks))
+            command, environment = made.command, {**made.environment, **environment}
+        return TaskLaunch(
+            slot.rank,
+            local_rank,
+            slot.task,
+            command,
+            {
+                **environment,
+                "RANK": str(slot.rank),
+                "LOCAL_RANK": str(local_rank),
+                "LOCAL_WORLD_SIZE": str(local_world_size),
+                "GROUP_RANK": str(node_rank),
+                **devices,
+            },
+            slot.accelerators,
+            self.cpu_milli,
+            self.memory_bytes,
+        )
+
+
+def _place(gang: Gang, slot: Slot, ranks: tuple[int, int, int]) -> Place:
+    """What a launcher is told of a rank."""
+    local_rank, local_world_size, node_rank = ranks
+    return Place(
         rank=slot.rank,
-        local_rank=place.local_rank,
-        task=slot.task,
-        command=launch.command,
-        environment={
-            **launch.environment,
-            **group.environment,
-            **numbers,
-            **_devices(platform, slot),
-        },
-        accelerators=slot.accelerators,
-        cpu_milli=round(group.resources.cpu_cores * 1000),
-        memory_bytes=group.resources.memory_bytes,
+        world_size=len(gang.attempt.slots),
+        local_rank=local_rank,
+        local_world_size=local_world_size,
+        node_rank=node_rank,
+        nodes=len(gang.ranks),
+        master=gang.environment["MASTER_ADDR"],
+        port=gang.attempt.master_port,
+        job=gang.attempt.job,
+        attempt=gang.attempt.number,
+        accelerators=len(slot.accelerators),
+        checkpoint=gang.checkpoint,
+        idle=gang.spec.idle,
     )
 
 
 @lru_cache(maxsize=1 << 14)
-def _visible(indexes: tuple[int, ...], places: tuple[int, ...]) -> str:
-    return ",".join(str(indexes[place]) for place in places)
+def _visible(indexes: tuple[int, ...], places: tuple[int, ...]) -> dict[str, str]:
+    return {"CUDA_VISIBLE_DEVICES": ",".join(str(indexes[place]) for place in places)}
 
 
-def _devices(platform: Platform, slot: Slot) -> dict[str, str]:
+def _devices(indexes: tuple[int, ...], slot: Slot) -> Mapping[str, str]:
     """The accelerators that a rank may use, and how much of one where it has only a part.
 
     CUDA's MPS server, where one runs on the node, holds a part to these bounds (docs.nvidia.com/deploy/mps,
@@ -165,8 +209,10 @@ def _devices(platform: Platform, slot: Slot) -> dict[str, str]:
     """
     if not slot.accelerators:
         return {}
-    visible = _visible(platform.devices[slot.node], slot.accelerators)
-    variables = {"CUDA_VISIBLE_DEVICES": visible}
+    visible = _visible(indexes, slot.accelerators)
+    if not (slot.accelerator_milli or slot.accelerator_bytes):
+        return visible
+    variables = dict(visible)
     if slot.accelerator_milli:
         variables["OGAI_ACCELERATOR_SHARE"] = f"{slot.accelerator_milli / 1000:g}"
         variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = f"{slot.accelerator_milli / 10:g}"

@@ -36,7 +36,7 @@ from l2_aistation.documents import JobSpec
 from l2_aistation.ports import ClusterSource
 from l2_aistation.settings import Settings
 from l2_aistation.store import Batch, Store
-from l2_aistation.store.rows import dump, past_job, slots_of
+from l2_aistation.store.rows import dump, past_job, slots_of, slots_text
 
 from .specs import fields_of
 
@@ -285,12 +285,15 @@ class Platform:
         )
         self.attempts[job.id] = attempt
         self.ports[attempt.master_port] += 1
-        self.batch.add_attempt(attempt)
-        self.note(
+        text = slots_text(slots)
+        self.batch.add_attempt(attempt, text)
+        self.batch.note_text(
+            attempt.created_at,
             "placed",
-            job,
-            slots=[[slot.task, slot.node, slot.accelerators] for slot in slots],
-            replaced=attempt.replaced,
+            f'{{"slots":{text},"replaced":{dump(attempt.replaced)}}}',
+            tenant=job.tenant,
+            job=job.id,
+            attempt=job.attempt,
         )
         return attempt
 

@@ -23,7 +23,7 @@ class Batch:
     def __init__(self) -> None:
         self.new_jobs: dict[str, tuple[Job, str | None]] = {}
         self.jobs: dict[str, Job] = {}
-        self.new_attempts: dict[tuple[str, int], Attempt] = {}
+        self.new_attempts: dict[tuple[str, int], tuple[Attempt, str]] = {}
         self.attempts: dict[tuple[str, int], Attempt] = {}
         self.steps: list[dict[str, Any]] = []
         self.faults: list[dict[str, Any]] = []
@@ -69,9 +69,9 @@ class Batch:
         if job.id not in self.new_jobs:
             self.jobs[job.id] = job
 
-    def add_attempt(self, attempt: Attempt) -> None:
-        """A new attempt."""
-        self.new_attempts[attempt.job, attempt.number] = attempt
+    def add_attempt(self, attempt: Attempt, slots: str) -> None:
+        """A new attempt, and its slots as text."""
+        self.new_attempts[attempt.job, attempt.number] = attempt, slots
 
     def touch_attempt(self, attempt: Attempt) -> None:
         """An attempt whose row changed."""
@@ -112,6 +112,20 @@ class Batch:
         **body: Any,
     ) -> None:
         """An entry of the log."""
+        self.note_text(at, kind, dump(body), tenant=tenant, job=job, attempt=attempt, who=who)
+
+    def note_text(
+        self,
+        at: float,
+        kind: str,
+        body: str,
+        *,
+        tenant: str | None = None,
+        job: str | None = None,
+        attempt: int | None = None,
+        who: str = "aistation",
+    ) -> None:
+        """An entry of the log whose body is JSON already."""
         self.log.append(
             {
                 "at": at,
@@ -120,7 +134,7 @@ class Batch:
                 "attempt": attempt,
                 "kind": kind,
                 "who": who,
-                "body": dump(body),
+                "body": body,
             }
         )
 
@@ -155,7 +169,9 @@ def write(connection: Connection, batch: Batch) -> None:
     for node, (cordoned, reason) in batch.nodes.items():
         _write_node(connection, node, cordoned, reason)
     insert_rows(connection, tables.jobs, [new_job_row(*entry) for entry in batch.new_jobs.values()])
-    insert_rows(connection, tables.attempts, [new_attempt_row(item) for item in batch.new_attempts.values()])
+    insert_rows(
+        connection, tables.attempts, [new_attempt_row(*entry) for entry in batch.new_attempts.values()]
+    )
     update_rows(
         connection,
         tables.jobs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from l2_aistation.core.attempt import Attempt
@@ -103,13 +104,13 @@ def attempt_row(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def new_attempt_row(attempt: Attempt) -> dict[str, Any]:
-    """All columns of a new attempt."""
+def new_attempt_row(attempt: Attempt, slots: str) -> dict[str, Any]:
+    """All columns of a new attempt, its slots as text."""
     return {
         **attempt_row(attempt),
         "job": attempt.job,
         "number": attempt.number,
-        "slots": slots_text(attempt.slots),
+        "slots": slots,
         "master_port": attempt.master_port,
         "created_at": attempt.created_at,
         "replaced": dump(attempt.replaced),
@@ -120,13 +121,16 @@ def new_attempt_row(attempt: Attempt) -> dict[str, Any]:
 
 def slots_text(slots: Iterable[Slot]) -> str:
     """Slots as JSON, in rank order; what they hold of a part of an accelerator only where they do."""
-    rows: list[list[Any]] = []
-    for slot in slots:
-        row = [slot.task, slot.node, slot.cpu_milli, slot.memory_bytes, slot.accelerators]
-        if slot.accelerator_milli or slot.accelerator_bytes:
-            row += [slot.accelerator_milli, slot.accelerator_bytes]
-        rows.append(row)
-    return dump(rows)
+    words: list[str] = []
+    tail, tail_of = "", None
+    for slot in slots:  # most ranks of a gang differ in nothing but their node
+        holds = slot.cpu_milli, slot.memory_bytes, slot.accelerators
+        part = slot.accelerator_milli, slot.accelerator_bytes
+        if (holds, part) != tail_of:
+            tail_of = holds, part
+            tail = dump([*holds, *part] if any(part) else holds)[1:]
+        words.append(f"[{quoted(slot.task)},{quoted(slot.node)},{tail}")
+    return f"[{','.join(words)}]"
 
 
 def slots_of(text: str) -> list[Slot]:
