@@ -24,7 +24,7 @@ from .refusal import Refusal
 from .statement import Statement
 from .timeline import Timeline, gap_end
 from .turns import Turns
-from .waiting import Lane
+from .waiting import Kind, Lane
 from .windows import refusal as reservation_refusal
 from .world import World
 
@@ -77,6 +77,8 @@ class Session:
     turns: Turns | None = None
     blocked: list[tuple[tuple[object, ...], Lane]] | None = None
     """Kinds of jobs that find no room, once those that find some are placed."""
+    ordered: tuple[int, list[tuple[tuple[object, ...], Lane]]] | None = None
+    """The same in the order of the policies, as of so many bookings."""
     misfits: dict[tuple[Demand, frozenset[str]], int] = field(default_factory=dict)
     """For each demand that found no place, and the promises that it may delay: how many others it had
     to leave room for, at least."""
@@ -114,10 +116,13 @@ class Session:
     def order(self) -> Turns:
         """The lanes in their order; one action goes on where the one before it stopped."""
         if self.turns is None:
-            self.turns = Turns(self.lanes(), self.rank, lambda: len(self.statement.entries), self._group())
+            names = self._ranks_by()
+            whole = names is not None and self.only is None and OF_A_KIND.issuperset(names)
+            lanes: Iterable[Lane | Kind] = self.world.waiting.kinds.values() if whole else self.lanes()
+            self.turns = Turns(lanes, self.rank, lambda: len(self.statement.entries), _group(names))
         return self.turns
 
-    def _group(self) -> Callable[[Lane], Hashable] | None:
+    def _ranks_by(self) -> list[str] | None:
         """What a rank depends on besides the time of submission; None where a policy does not say."""
         names: list[str] = []
         for number, policy in enumerate(self.asked["rank"], 1):
@@ -125,14 +130,30 @@ class Session:
             if known is None or ("submitted_at" in known and number < len(self.asked["rank"])):
                 return None
             names += [name for name in known if name != "submitted_at"]
-        if not names:
-            return lambda _lane: None
-        read = attrgetter(*names)
-        return lambda lane: cast("Hashable", read(lane.entries[0][2]))
+        return names
 
     def rank(self, job: Job) -> tuple[Any, ...]:
         """The job's place in the order of the policies."""
         return tuple([policy.rank(self.world, job, self.now) for policy in self.asked["rank"]])
+
+    def ranks(self) -> Callable[[Job], tuple[Any, ...]]:
+        """`rank` for many jobs at one moment: what is the same for a group of them is asked once."""
+        names = self._ranks_by()
+        if names is None or not self.asked["rank"]:
+            return self.rank
+        read = attrgetter(*names) if names else lambda _job: None
+        *first, last = self.asked["rank"]
+        known: dict[Hashable, tuple[Any, ...]] = {}
+
+        def rank(job: Job) -> tuple[Any, ...]:
+            group = read(job)
+            common = known.get(group)
+            if common is None:
+                found = [policy.rank(self.world, job, self.now) for policy in first]
+                common = known[group] = tuple(found)
+            return *common, last.rank(self.world, job, self.now)
+
+        return rank
 
     # -- what policies say -------------------------------------------------------------------------
 
@@ -253,14 +274,7 @@ class Session:
 
     def refuse(self, lane: Lane, refusal: Refusal) -> None:
         """Notes why the jobs of a lane do not start."""
-        before = lane.refusal
-        lane.refusal = refusal
-        if before is None or before.limit != refusal.limit:
-            self.told += [(job, refusal) for _, _, job in lane.entries]
-            lane.untold.clear()
-        elif lane.untold:
-            self.told += [(job, refusal) for job in lane.untold if job.waits]
-            lane.untold.clear()
+        self.told += lane.refuse(refusal)
 
     def close(self, lane: Lane, refusal: Refusal) -> None:
         """Refuses all lanes that ask for the same as one that found no room and differ in nothing else."""
@@ -272,7 +286,9 @@ class Session:
             return
         known = world.misfits.get(demand)
         if known is not None and known[1] is refusal and known[0] == world.pool.grown:
-            self._close([other for other in world.waiting.alike[demand].values() if other.plain], refusal)
+            for kind in list(world.waiting.alike[demand].values()):
+                if kind.plain and not self._limited(kind.queue):
+                    self._close(kind, refusal)
 
     def _close_promised(self, lane: Lane, refusal: Refusal) -> None:
         """Those that would stay as long, or longer, and may delay the same promises."""
@@ -281,22 +297,21 @@ class Session:
         if least is None or (lane.demand, ignored) in self._barred or self._limited(lane.first.queue):
             return
         self._barred.add((lane.demand, ignored))
-        timeline = self.timeline(ignored)
-        alike = [
-            other
-            for other in self.world.waiting.alike[lane.demand].values()
-            if other.plain
-            and self.outranked(other.first) == ignored
-            and timeline.kept_before(gap_end(self.world, other.first, self.now)) >= least
-        ]
-        self._close(alike, refusal)
+        timeline, now, world = self.timeline(ignored), self.now, self.world
+        for kind in list(world.waiting.alike[lane.demand].values()):
+            head = kind.head() if kind.plain else None
+            if head is None or self.outranked(head.first) != ignored or self._limited(kind.queue):
+                continue
+            lanes = list(kind.lanes.values())
+            alike = [
+                other for other in lanes if timeline.kept_before(gap_end(world, other.first, now)) >= least
+            ]
+            for item in (kind,) if len(alike) == len(lanes) else alike:
+                self._close(item, refusal)
 
-    def _close(self, lanes: Iterable[Lane], refusal: Refusal) -> None:
-        turns = self.order()
-        for other in lanes:
-            if not self._limited(other.entries[0][2].queue):
-                turns.close(other)
-                self.refuse(other, refusal)
+    def _close(self, item: Lane | Kind, refusal: Refusal) -> None:
+        self.order().close(item)
+        self.told += item.refuse(refusal)
 
     def _limited(self, queue: str) -> bool:
         """Whether a policy may have more to say about plain jobs of a queue."""
@@ -312,6 +327,20 @@ class Session:
         if self._promises is not None:
             self.world.promises.clear()
             self.world.promises.update(self._promises)
+
+
+OF_A_KIND = frozenset({"queue", "tenant", "priority", "demand", "ran_s"})
+"""Attributes in which jobs of a kind do not differ (a minute of run time does not count)."""
+
+
+def _group(names: Sequence[str] | None) -> Callable[[Lane], Hashable] | None:
+    """Lanes of equal attributes are ranked alike."""
+    if names is None:
+        return None
+    if not names:
+        return lambda _lane: None
+    read = attrgetter(*names)
+    return lambda lane: cast("Hashable", read(lane.entries[0][2]))
 
 
 QUESTIONS = ("rank", "refuses", "bars", "reserves", "outranks", "where", "protects", "rights")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from .amount import WHOLE, Amount
 from .demand import Demand
 from .queue import Queue
 
 
+@lru_cache(maxsize=1 << 14)
 def need_of(demand: Demand) -> Amount:
-    """What a demand would hold at full size; by model only where one model alone will do."""
+    """What a demand would hold at full size; by model only where one model alone will do.
+
+    One amount for all who ask: nobody changes it.
+    """
     need = Amount(demand.accelerator_milli, demand.cpu_milli, demand.memory_bytes, jobs=1)
     for group in demand.groups:
         if len(group.wanted) == 1 and group.accelerators:

@@ -1,20 +1,22 @@
 """Whose turn it is: the lanes of waiting jobs in the order of the policies, renewed as shares change.
 
 Lanes whose jobs get the same rank but for the time of submission (those of one queue, tenant and
-priority, with the shipped policies) are a group: only the first of a group is ranked.
+priority, with the shipped policies) are a group: only the first of a group is ranked.  A group holds
+kinds of lanes as long as all lanes of one have their turn; then the lanes that are left.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable
+from itertools import count
 from typing import Any
 
 from .job import Job
-from .waiting import Lane
+from .waiting import Kind, Lane
 
 Rank = tuple[Any, ...]
-Entry = tuple[float, str, Lane]
+Entry = tuple[float, str, int, Lane | Kind]
 Item = tuple[Rank, float, str, int, list[Entry]]
 
 
@@ -27,48 +29,65 @@ class Turns:
 
     def __init__(
         self,
-        lanes: Iterable[Lane],
+        lanes: Iterable[Lane | Kind],
         rank: Callable[[Job], Rank],
         booked: Callable[[], int],
         group_of: Callable[[Lane], Hashable] | None = None,
     ) -> None:
         self.rank = rank
         self.booked = booked
-        self.closed: set[int] = set()
+        self.closed: set[Lane | Kind] = set()
+        self.serial = count()
         groups: dict[Hashable, list[Entry]] = {}
-        for lane in lanes:
-            if lane.entries:
-                submitted, name, _ = lane.entries[0]
-                key = id(lane) if group_of is None else group_of(lane)
-                groups.setdefault(key, []).append((submitted, name, lane))
-        count = booked()
+        for item in lanes:
+            head = item.head()
+            if head is not None:
+                key = id(item) if group_of is None else group_of(head)
+                groups.setdefault(key, []).append(self._entry(head, item))
+        ranked_at = booked()
         for group in groups.values():
             heapq.heapify(group)
-        self.heap: list[Item] = [self._item(group, count) for group in groups.values()]
+        self.heap: list[Item] = [self._item(group, ranked_at) for group in groups.values()]
         heapq.heapify(self.heap)
 
-    def _item(self, group: list[Entry], booked: int) -> Item:
-        submitted, name, lane = group[0]
-        return self.rank(lane.entries[0][2]), submitted, name, booked, group
+    def _entry(self, head: Lane, item: Lane | Kind) -> Entry:
+        submitted, name, _ = head.entries[0]
+        return submitted, name, next(self.serial), item
 
-    def _settle(self, group: list[Entry]) -> bool:
-        """Brings the first lane of a group to its front; False where none is left."""
+    def _item(self, group: list[Entry], booked: int) -> Item:
+        submitted, name, _, item = group[0]
+        head = item.head()
+        assert head is not None
+        return self.rank(head.first), submitted, name, booked, group
+
+    def _settle(self, group: list[Entry]) -> Lane | None:
+        """Brings the first lane of a group to its front; None where none is left."""
         while group:
-            _, name, lane = group[0]
-            if not lane.entries or id(lane) in self.closed:
+            _, name, _, item = group[0]
+            head = item.head()
+            if head is None or item in self.closed or head.kind in self.closed:
                 heapq.heappop(group)
-            elif lane.entries[0][1] != name:
-                submitted, name, _ = lane.entries[0]
-                heapq.heapreplace(group, (submitted, name, lane))
+            elif head in self.closed:
+                heapq.heappop(group)
+                self._open(group, item)
+            elif head.entries[0][1] != name:
+                heapq.heapreplace(group, self._entry(head, item))
             else:
-                return True
-        return False
+                return head
+        return None
+
+    def _open(self, group: list[Entry], item: Lane | Kind) -> None:
+        """Puts the lanes of a kind, one of which has had its turn, in its place."""
+        for lane in item.lanes.values() if isinstance(item, Kind) else ():
+            if lane.entries and lane not in self.closed:
+                heapq.heappush(group, self._entry(lane, lane))
 
     def peek(self) -> Lane | None:
         """The lane whose first job has its turn; None at the end."""
         while self.heap:
             rank, submitted, name, ranked_at, group = self.heap[0]
-            if not self._settle(group):
+            lane = self._settle(group)
+            if lane is None:
                 heapq.heappop(self.heap)
                 continue
             booked = self.booked()
@@ -78,15 +97,9 @@ class Turns:
                     heapq.heapreplace(self.heap, fresh)
                     continue
                 self.heap[0] = fresh
-            return group[0][2]
+            return lane
         return None
 
-    def drop(self) -> Lane:
-        """Takes the lane that has its turn out."""
-        lane = heapq.heappop(self.heap[0][4])[2]
-        self.closed.add(id(lane))
-        return lane
-
-    def close(self, lane: Lane) -> None:
-        """Takes any lane out."""
-        self.closed.add(id(lane))
+    def close(self, lane: Lane | Kind) -> None:
+        """Takes a lane or a kind out."""
+        self.closed.add(lane)

@@ -31,7 +31,7 @@ def allocate(session: Session) -> None:
         if wants_room(refusal) and job.id not in session.world.promises and session.reserves(job):
             session.refuse(lane, refusal)
             return
-        turns.drop()
+        turns.close(lane)
         session.refuse(lane, refusal)
         session.close(lane, refusal)
         if wants_room(refusal) and session.bars(job):
@@ -49,5 +49,6 @@ def bar(session: Session, first: Lane) -> None:
     session.barred = True
     behind = Refusal("order", "waits behind job {of}, which is due and must not be passed", of=first.first.id)
     turns = session.order()
-    while turns.peek() is not None:
-        session.refuse(turns.drop(), behind)
+    while (lane := turns.peek()) is not None:
+        turns.close(lane)
+        session.refuse(lane, behind)

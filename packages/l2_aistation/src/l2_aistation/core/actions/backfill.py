@@ -27,7 +27,7 @@ def backfill(session: Session) -> None:
         own = session.world.waiting.of[job.id]  # a promised job has a lane of its own
         session.refuse(own, refusal)
         if own is lane:
-            turns.drop()
+            turns.close(lane)
             session.close(lane, refusal)
         if wants_room(refusal) and session.bars(job):
             bar(session, lane)

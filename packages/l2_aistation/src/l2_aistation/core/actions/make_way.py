@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
 
 from l2_aistation.core.claims import Claim
 from l2_aistation.core.cycle import Session
@@ -36,7 +38,7 @@ def make_way(session: Session, action: str) -> None:
     """Finds victims for those who wait and have a right to ask, and keeps the place for them."""
     tried = 0
     policies = [policy for policy in session.asked["rights"] if _asks_in(policy, action)]
-    for key, lane in _claimants(session, action, policies):
+    for key, lane in list(islice(_claimants(session, action, policies), MOST_CLAIMANTS)):
         while lane.entries and tried < MOST_CLAIMANTS:
             tried += 1
             request = Request(lane.first, smallest(lane.demand), action, session.now)
@@ -48,20 +50,33 @@ def make_way(session: Session, action: str) -> None:
             carry_out(session, request, plan)
 
 
-def _claimants(session: Session, action: str, policies: Sequence[Policy]) -> list[tuple[Key, Lane]]:
+def _claimants(session: Session, action: str, policies: Sequence[Policy]) -> Iterator[tuple[Key, Lane]]:
     """The first of each kind of job that is blocked and has a right, in the order of the policies."""
-    world, found = session.world, []
-    for kind, lane in blocked(session):
-        if not lane.entries:
-            continue
+    world = session.world
+    for kind, lane in _in_order(session):
         key = action, *kind
         if key in world.unheard and not _due(session, key):
             continue
         request = Request(lane.first, smallest(lane.demand), action, session.now)
-        if any(policy.rights(world, request) is not None for policy in policies):
-            found.append((session.rank(lane.first), lane.entries[0][:2], key, lane))
-    found.sort(key=lambda item: item[:2])
-    return [(key, lane) for _, _, key, lane in found]
+        for policy in policies:
+            if policy.rights(world, request) is not None:
+                yield key, lane
+                break
+
+
+def _in_order(session: Session) -> list[tuple[Key, Lane]]:
+    """The blocked kinds that still wait, the best ranked first."""
+    stamp = session.world.bookings
+    if session.ordered is None or session.ordered[0] != stamp:
+        rank = session.ranks()
+        found = [
+            (rank(lane.first), lane.entries[0][:2], kind, lane)
+            for kind, lane in blocked(session)
+            if lane.entries
+        ]
+        found.sort(key=itemgetter(0, 1))
+        session.ordered = stamp, [(kind, lane) for _, _, kind, lane in found]
+    return session.ordered[1]
 
 
 def blocked(session: Session) -> list[tuple[Key, Lane]]:
@@ -69,7 +84,7 @@ def blocked(session: Session) -> list[tuple[Key, Lane]]:
     if session.blocked is None:
         kinds: dict[Key, Lane] = {}
         asks: dict[int, tuple[bool, bool]] = {}  # by the identity of refusals: many lanes share one
-        for lane in session.lanes():
+        for lane in _firsts(session):
             refusal = lane.refusal
             if refusal is None or not lane.entries:
                 continue
@@ -85,6 +100,19 @@ def blocked(session: Session) -> list[tuple[Key, Lane]]:
                 kinds[kind] = lane
         session.blocked = list(kinds.items())
     return session.blocked
+
+
+def _firsts(session: Session) -> Iterator[Lane]:
+    """The lanes of this cycle; of a kind that was refused as a whole, the first."""
+    if session.only is not None:
+        yield from session.lanes()
+        return
+    for kind in session.world.waiting.kinds.values():
+        head = kind.head()
+        if kind.odd:
+            yield from kind.lanes.values()
+        elif head is not None:
+            yield head
 
 
 def may_ask(refusal: Refusal) -> bool:

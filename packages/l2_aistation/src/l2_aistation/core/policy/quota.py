@@ -44,20 +44,13 @@ class QueueQuota(Rule):
         """
         if request.action != "reclaim":
             return None
-        line = world.lineage(request.job.queue)
-        if not any(name in world.queues and world.queues[name].guarantees for name in line):
-            return None
-        need = need_of(request.demand)
-        sure = [name for name in line if self._within(world, name, need)]
+        line, need = world.lineage(request.job.queue), need_of(request.demand)
+        sure = [name for name in line if _within(world, name, need)]
         right: Right | None = None
         for depth in range(len(sure)):
             books = Books(world, line, frozenset(sure[depth:]))
             right = Right(books.borrowers(), books.allows, past=frozenset({self.name}), otherwise=right)
         return right
-
-    def _within(self, world: World, name: str, need: Amount) -> bool:
-        queue = world.queues.get(name)
-        return queue is not None and within(queue, world.by_queue.get(name, NOTHING), need)
 
     def protects(self, world: World, victim: Job, claimant: Job, now: float) -> bool:  # noqa: ARG002
         """What a queue holds within its guarantee is safe from other queues."""
@@ -71,6 +64,13 @@ class QueueQuota(Rule):
             if queue is not None and not over(queue, world.by_queue.get(name, NOTHING), held):
                 return True
         return False
+
+
+def _within(world: World, name: str, need: Amount) -> bool:
+    queue = world.queues.get(name)
+    if queue is None or not queue.guarantees:
+        return False
+    return within(queue, world.by_queue.get(name, NOTHING), need)
 
 
 class Books:
