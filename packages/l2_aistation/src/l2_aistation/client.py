@@ -155,6 +155,10 @@ class Aistation:
         """What happened to a job, in order: submission, places, states, faults, decisions."""
         return self._list(f"/jobs/{_part(job)}/log", {})
 
+    def reliability(self, job: str) -> dict[str, Any]:
+        """What became of a job's time: goodput, ETTR, MTTR, MTBF, seconds by phase and by cause."""
+        return self._json("GET", f"/jobs/{_part(job)}/reliability")
+
     def steps(self, job: str) -> list[dict[str, Any]]:
         """The steps that a job reported."""
         return self._list(f"/jobs/{_part(job)}/steps", {})

@@ -46,6 +46,35 @@ def test_a_job_from_submission_to_record(site: Any, make_spec: Make) -> None:
         time.sleep(0.1)
 
 
+DIES_ONCE = """
+import os, time
+from l2_aistation.api import progress
+first = int(os.environ["OGAI_ATTEMPT"]) == 1
+for step in range(4):
+    time.sleep(0.05)
+    progress.step(step, loss=1.0)
+if first:
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_became_of_the_time_of_a_job_that_healed(site: Any, make_spec: Make) -> None:
+    job = site.submit(make_spec(DIES_ONCE))
+    assert site.until(job, "completed", "failed")["state"] == "completed"
+    figures = site.client.get(f"/api/v1/jobs/{job}/reliability", headers=site.operator).json()
+    assert figures["causes"] == [
+        {"label": "process_killed", "faults": 1, "lost_s": pytest.approx(figures["mttr_s"])}
+    ]
+    assert 0 < figures["ettr"] <= figures["goodput"] < 1
+    assert sum(figures["phases_s"].values()) == pytest.approx(figures["wall_s"], abs=0.01)
+    assert figures["phases_s"]["again"] > 0  # it had no checkpoint: its first steps were done twice
+    text = site.client.get("/metrics").text
+    assert 'aistation_faults_total{category="host",label="process_killed"} 1.0' in text
+    page = site.client.get(f"/jobs/{job}", headers={**site.operator, "Accept": "text/html"}).text
+    assert "MTTR" in page
+    assert "process_killed" in page
+
+
 def test_a_user_error_ends_the_job_at_once_and_says_so(site: Any, make_spec: Make) -> None:
     job = site.submit(make_spec("raise ValueError('no such layer')"))
     view = site.until(job, "completed", "failed")
@@ -86,7 +115,7 @@ def test_two_tenants_never_see_each_other(site: Any, make_spec: Make) -> None:
     job = site.submit(make_spec("import time; time.sleep(60)", resources={"accelerators": 8}), site.red)
     site.until(job, "running", who=site.red)
     waiting = site.submit(make_spec(resources={"accelerators": 1}), site.blue)
-    paths = ["", "/explain", "/record", "/steps", "/log", "/logs", "/watch"]
+    paths = ["", "/explain", "/record", "/reliability", "/steps", "/log", "/logs", "/watch"]
     for path in paths:
         theirs = site.client.get(f"/api/v1/jobs/{job}{path}", headers=site.blue)
         nobody = site.client.get(f"/api/v1/jobs/nobody{path}", headers=site.blue)

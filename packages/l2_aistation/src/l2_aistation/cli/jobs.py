@@ -123,6 +123,24 @@ def job(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def reliability(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
+    """Say what became of a job's time: goodput, ETTR, MTTR, MTBF, by phase and by cause."""
+    with client(url) as aistation:
+        figures = aistation.reliability(job)
+    if as_json:
+        show_json(figures)
+        return
+    for name in ("goodput", "ettr"):
+        out.print(f"{name:<10} {'-' if figures[name] is None else format(figures[name], '.1%')}")
+    for name in ("mttr_s", "mtbf_s", "wall_s"):
+        out.print(f"{name[:-2]:<10} {'-' if figures[name] is None else format(figures[name], '.1f') + ' s'}")
+    phases = [{"phase": phase, "seconds": seconds} for phase, seconds in figures["phases_s"].items()]
+    show(phases, ("phase", "seconds"), as_json=False)
+    if figures["causes"]:
+        show(figures["causes"], ("label", "faults", "lost_s"), as_json=False)
+
+
+@app.command()
 def explain(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
     """Say why a job waits: which limit, how much it needs, how much is free, who holds it."""
     with client(url) as aistation:

@@ -261,6 +261,30 @@ class Store:
         )
         return self._all(query)
 
+    def step_spans(self, job: str) -> list[Row]:
+        """For each attempt that reported steps: when the first and the last came, and how many."""
+        at = tables.steps.c.at
+        query = (
+            select(
+                tables.steps.c.attempt,
+                func.min(at).label("first_at"),
+                func.max(at).label("last_at"),
+                func.count().label("steps"),
+            )
+            .where(tables.steps.c.job == job)
+            .group_by(tables.steps.c.attempt)
+        )
+        return self._all(query)
+
+    def fault_counts(self) -> list[Row]:
+        """How many faults of each label there were."""
+        label = tables.faults.c.label
+        return self._all(
+            select(label, tables.faults.c.category, func.count().label("faults")).group_by(
+                label, tables.faults.c.category
+            )
+        )
+
     def log(
         self, *, tenant: str | None = None, job: str | None = None, after: int = 0, limit: int = 1000
     ) -> list[Row]:

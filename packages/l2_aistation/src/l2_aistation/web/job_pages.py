@@ -19,6 +19,7 @@ from l2_aistation.core.refusal import Refusal
 from l2_aistation.core.states import JobState
 from l2_aistation.service import jobs, views
 from l2_aistation.service.platform import Platform as State
+from l2_aistation.service.reliability import reliability
 from l2_aistation.service.rights import may_act
 from l2_aistation.service.times import moment
 from l2_aistation.store import listing
@@ -180,6 +181,7 @@ async def _job(request: Request, job: str, who: Caller, service: Platform) -> di
     entries = await asyncio.to_thread(service.store.log, job=job)
     attempts = await asyncio.to_thread(service.store.attempts, job)
     faults = await asyncio.to_thread(service.store.faults, job)
+    figures = await asyncio.to_thread(reliability, service, who, job)
     why, allowed = await service.acall(
         lambda platform: (views.explain_job(platform, who, job), _may_act(platform, who, job))
     )
@@ -195,6 +197,7 @@ async def _job(request: Request, job: str, who: Caller, service: Platform) -> di
         "why_words": sentence(t, str(why["words"])),
         "promised": moment(row["promised_at"]),
         "verbs": VERBS.get(JobState(detail["state"]), ()) if allowed else (),
+        "figures": figures,
         "timeline": timeline(row, entries, attempts, faults, now),
         "span": span_words,
         "entries": [_entry(t, entry) for entry in reversed(entries)],

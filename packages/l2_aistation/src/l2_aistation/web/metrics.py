@@ -73,6 +73,10 @@ class PoolCollector(Collector):
         for row in service.store.counts(None):
             jobs.add_metric([row["queue"], row["state"]], row["jobs"])
         yield jobs
+        faults = CounterMetricFamily("aistation_faults", "Faults of jobs", labels=["category", "label"])
+        for row in service.store.fault_counts():
+            faults.add_metric([row["category"], row["label"]], row["faults"])
+        yield faults
 
     def _queues(self, service: Service) -> Iterator[Metric]:
         world = service.platform.world

@@ -13,6 +13,7 @@ from l2_aistation.adapters.l1_podsys import SCHEMA, ClusterReportSource
 from l2_aistation.core.states import JobState
 from l2_aistation.documents import JobSpec
 from l2_aistation.service import jobs, logs, nodes, replaying, times, views
+from l2_aistation.service.reliability import reliability
 
 from .common import Caller, Operator, Platform, json_body
 from .hot import BULK_LIMIT_BYTES, KEY_LENGTH
@@ -92,6 +93,12 @@ async def explain_job(job: str, who: Caller, service: Platform) -> dict[str, Any
 def job_record(job: str, who: Caller, service: Platform) -> dict[str, Any]:
     """What became of a job: job-record/v1."""
     return views.record(service, who, job).as_json()
+
+
+@router.get("/jobs/{job}/reliability")
+def job_reliability(job: str, who: Caller, service: Platform) -> dict[str, Any]:
+    """What became of a job's time: goodput, ETTR, MTTR, MTBF, seconds by phase and by cause."""
+    return reliability(service, who, job)
 
 
 @router.get("/jobs/{job}/steps")
