@@ -214,9 +214,7 @@ def test_the_form_of_an_xid_decides_the_action(code: int, rest: str, action: str
 def test_digits_in_a_line_never_hide_a_sign() -> None:
     """Lines are looked up by their form without digits; a number that matters is still read."""
     quiet = [f"[ {n}.000000] NVRM: Xid (PCI:{GPU}): 45, pid={n}, Ch 0000{n}" for n in range(50)]
-    found = diagnose_lines(
-        [Stream("dmesg", [*quiet, f"[ 99.0] NVRM: Xid (PCI:{GPU}): 79, pid=7, Ch 00001"])]
-    )
+    found = diagnose_lines([Stream("dmesg", [*quiet, f"[ 99.0] NVRM: Xid (PCI:{GPU}): 79, pid=7, Ch 00001"])])
     assert found.cause.label == "gpu_off_bus"
 
 
