@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from l3_ylink._kit.documents import digest_of, digest_of_file
@@ -27,6 +28,7 @@ from .columns import array, plain, read
 from .columns import table as columns_to_table
 
 TEXT = "text"
+TEXT_BYTES = "text_bytes"
 AGAIN = "run the same recipe again: it goes on where it was"
 
 
@@ -109,7 +111,7 @@ class BlockStore:
         """Writes a part of a block and then its manifest."""
         path = self.data(number, part)
         key = self._key_with_skips(number, key)
-        table = columns_to_table(columns)
+        table = _with_sizes(columns_to_table(columns))
         write_whole(
             path, lambda neighbour: pq.write_table(table, neighbour, compression="zstd", compression_level=1)
         )
@@ -186,6 +188,11 @@ class BlockStore:
             if int(path.stem.split("-")[1]) >= count:
                 path.unlink()
                 path.with_suffix(".parquet").unlink(missing_ok=True)
+
+
+def _with_sizes(table: pa.Table) -> pa.Table:
+    """The table with the UTF-8 bytes of each text."""
+    return table.append_column(TEXT_BYTES, pc.cast(pc.binary_length(table.column(TEXT)), pa.int64()))
 
 
 class LazyColumns(Mapping[str, Any]):

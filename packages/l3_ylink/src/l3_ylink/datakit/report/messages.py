@@ -1,0 +1,78 @@
+"""The words of the report in Chinese."""
+
+from __future__ import annotations
+
+CHINESE = {
+    "Data funnel": "数据漏斗",
+    "documents read": "篇文档读入",
+    "kept": "保留",
+    "tokens": "词元",
+    "Alarms": "警报",
+    "took nearly all of the source": "几乎丢弃了整个来源",
+    "look at its settings": "请检查其设置",
+    "files of the input belong to no source of the recipe and were not read.": (
+        "个输入文件不属于配方中的任何来源，未读取。"
+    ),
+    "Stages": "阶段",
+    "stage": "阶段",
+    "steps": "步骤",
+    "Waterfall": "漏斗图",
+    "documents left after each step": "各步骤后剩余文档",
+    "Steps": "步骤",
+    "step": "步骤",
+    "seen": "输入",
+    "text in": "输入文本",
+    "text out": "输出文本",
+    "yield": "留存率",
+    "of documents": "（文档）",
+    "of bytes": "（字节）",
+    "changed": "修改",
+    "dropped, by reason": "丢弃原因",
+    "Languages": "语言",
+    "language": "语言",
+    "documents": "文档",
+    "Sources and licences": "来源与许可证",
+    "source": "来源",
+    "licence": "许可证",
+    "read": "读入",
+    "bytes": "字节",
+    "Put together the licences ask for": "许可证合并后的要求",
+    "nothing": "无",
+    "attribution": "署名",
+    "share-alike": "相同方式共享",
+    "non-commercial": "非商业性使用",
+    "no-derivatives": "禁止演绎",
+    "unknown": "未知",
+    "Contamination": "污染检查",
+    "Against": "对照",
+    "documents share runs with": "篇文档重叠，评测题数：",
+    "items": "条",
+    "Instructions": "指令集",
+    "rows read": "行读入",
+    "valid": "行有效",
+    "Thresholds": "阈值曲线",
+    "How many of the documents that came to the step would hold each threshold, if it lay elsewhere.": (
+        "到达该步骤的文档中，若阈值改变，仍满足条件的比例。"
+    ),
+    "The line is where it lies.": "竖线为当前阈值。",
+    "holds": "满足",
+    "of": "／",
+    "Samples of the dropped": "丢弃样例",
+    "Drawn by a hash of the document's id; all of them: ylink data documents.": (
+        "按文档标识的散列抽取；全部文档见 ylink data documents。"
+    ),
+    "document": "文档",
+    "why": "原因",
+    "text": "文本",
+    "bound": "界限",
+    "kept instead": "保留的是",
+    "The recipe": "配方全文",
+    "Every setting spelt out; the same recipe over the same files gives the same bytes.": (
+        "所有设置均已写明；相同配方与相同文件得到逐字节相同的结果。"
+    ),
+    "collect": "采集",
+    "coarse": "粗滤",
+    "classify": "质量分类",
+    "fine": "精滤",
+    "deliver": "输出",
+}
