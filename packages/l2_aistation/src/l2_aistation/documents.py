@@ -80,11 +80,20 @@ class Gang(Part):
 
     min: int = Field(ge=1)
     max: int = Field(ge=1)
+    unit: int = Field(
+        default=1,
+        ge=1,
+        description="sizes between min and max are multiples of it, as tensor times pipeline parallel ranks",
+        exclude_if=lambda unit: unit == 1,
+    )
 
     @model_validator(mode="after")
     def ordered(self) -> Gang:
         if self.max < self.min:
             raise ValueError(f"max {self.max} is below min {self.min}")
+        for name in ("min", "max"):
+            if getattr(self, name) % self.unit:
+                raise ValueError(f"{name} {getattr(self, name)} is no multiple of unit {self.unit}")
         return self
 
 

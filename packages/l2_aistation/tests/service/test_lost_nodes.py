@@ -289,3 +289,48 @@ def test_a_node_that_was_started_anew_is_asked_for_its_ranks(bench: Any) -> None
     assert [(item.node, item.ranks) for item in lab.take(AttendTasks)] == [("m2", (1,))]
     lab.events(TaskExited(job, 1, "m2", 1, lab.now, None, None, lost=True))
     assert lab.state(job)["state"] == "held"
+
+
+def test_an_elastic_gang_goes_on_smaller_in_whole_units_and_grows_again(bench: Any) -> None:
+    """No spare is left: 3 of 4 nodes are 2, in units of 2; ten minutes after they came back, 4 again."""
+    lab: Bench = bench()
+    job = lab.submit(gang={"min": 2, "max": 4, "unit": 2})
+    lab.start(job)
+    lab.events(StepReported(job, 1, "m1", 0, 1, lab.now, 1.0))
+    lab.alive -= {"m3", "m5", "m6"}
+    lab.pass_time(14)
+    lab.confirm_ends()
+    lab.pass_time(2)
+    second = lab.start(job)
+    assert {command.node: [task.rank for task in command.tasks] for command in second} == {
+        "m1": [0],
+        "m2": [1],
+    }
+    assert {command.environment["WORLD_SIZE"] for command in second} == {"2"}
+    view = lab.state(job)
+    assert view["state"] == "running"
+    assert view["faults"][0]["label"] == "node_lost"
+    why = [entry["body"].get("why", "") for entry in lab.service.store.log(job=job)]
+    assert any("goes on with 2 of 4 tasks" in words for words in why)
+    lab.alive |= {"m3", "m5", "m6"}
+    lab.pass_time(595)
+    lab.events(CheckpointSaved(job, 2, "m1", 0, 90, lab.now))  # so that a restart costs little
+    lab.pass_time(20)
+    lab.confirm_ends()
+    lab.pass_time(3)
+    third = lab.start(job)
+    assert sorted(command.node for command in third) == ["m1", "m2", "m3", "m4"]
+    assert lab.state(job)["attempt"] == 3
+    assert len(lab.state(job)["faults"]) == 1
+
+
+def test_a_gang_that_is_not_elastic_waits_for_a_stand_in(bench: Any) -> None:
+    lab: Bench = bench()
+    job = lab.submit()
+    lab.start(job)
+    lab.alive -= {"m3", "m5", "m6"}
+    lab.pass_time(14)
+    lab.confirm_ends()
+    lab.pass_time(2)
+    assert lab.start(job) == []
+    assert lab.state(job)["state"] == "held"

@@ -224,3 +224,21 @@ def test_silence_is_judged_with_care(silent_s: list[float], gap_s: float, lost: 
 def test_nobody_who_was_just_heard_is_lost(silent: dict[str, float], limit: float) -> None:
     seen = {name: NOW - seconds for name, seconds in silent.items()}
     assert all(silent[name] > limit - 1e-6 for name in silent_nodes(seen, NOW, limit, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("least", "unit", "size"),
+    [(2, 1, 6), (2, 4, 4), (6, 1, 6), (7, 1, None), (8, 8, None), (None, 1, None)],
+)
+def test_an_elastic_gang_shrinks_in_whole_units_where_no_stand_in_is_left(
+    least: int | None, unit: int, size: int | None
+) -> None:
+    """Four nodes of two ranks, one lost: six ranks are left."""
+    decision = decide(situation("node_lost", candidates=(), tasks=(2, 2, 2, 2), least=least, unit=unit))
+    assert decision.what == ("wait" if size is None else "shrink")
+    assert decision.size == size
+    assert decision.without == (() if size is None else ("n2",))
+
+
+def test_a_stand_in_comes_before_a_smaller_gang() -> None:
+    assert decide(situation("node_lost", tasks=(2, 2, 2, 2), least=2)).what == "resume"

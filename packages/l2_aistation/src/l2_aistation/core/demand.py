@@ -76,8 +76,9 @@ class Demand:
     """A gang's demand.
 
     `least` below the count makes a gang of one group elastic: the largest size from `least` on
-    that fits is taken.  Equal demands fit or fail alike, so one that failed is not tried twice;
-    only those with `near`, `apart` or `data` depend on more than the pool's free room (`alone`).
+    that fits is taken, in multiples of `unit`.  Equal demands fit or fail alike, so one that failed is
+    not tried twice; only those with `near`, `apart` or `data` depend on more than the pool's free room
+    (`alone`).
     """
 
     groups: tuple[TaskDemand, ...]
@@ -86,6 +87,7 @@ class Demand:
     required: str | None = None
     rules: Rules | None = None
     data: tuple[str, ...] = ()
+    unit: int = 1
     count: int = field(init=False, compare=False, repr=False)
     """Tasks at full size."""
     accelerators: int = field(init=False, compare=False, repr=False)
@@ -110,7 +112,7 @@ class Demand:
             "cpu_milli": sum(group.count * group.cpu_milli for group in groups),
             "memory_bytes": sum(group.count * group.memory_bytes for group in groups),
             "alone": not self.data and (rules is None or not (rules.near or rules.apart)),
-            "_hash": hash((groups, self.least, self.preferred, self.required, rules, self.data)),
+            "_hash": hash((groups, self.least, self.preferred, self.required, rules, self.data, self.unit)),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -150,6 +152,7 @@ def demand_of(spec: JobSpec) -> Demand:
         spec.topology.required,
         _rules(spec.placement),
         tuple(spec.data),
+        1 if spec.gang is None else spec.gang.unit,
     )
 
 
@@ -161,9 +164,10 @@ def _one(
     required: str | None,
     rules: Rules | None,
     data: tuple[str, ...],
+    unit: int,
 ) -> Demand:
     """One object for equal demands: they are compared often, and by identity that costs nothing."""
-    return Demand(groups, least, preferred, required, rules, data)
+    return Demand(groups, least, preferred, required, rules, data, unit)
 
 
 def _group(number: int, name: str, count: int, needs: Resources, *, one_per_node: bool) -> TaskDemand:

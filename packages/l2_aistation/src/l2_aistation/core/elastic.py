@@ -90,17 +90,18 @@ def shrink(
         if not may(job):
             continue
         pool.give(place_of(job))
-        least, most = job.demand.least, len(place_of(job)) - 1
+        unit = job.demand.unit
+        least, most = job.demand.least, (len(place_of(job)) - 1) // unit * unit
         found = _beside(pool, demand, kept(job, least))
         if found is None:
             pool.take(kept(job, least))
             resizes.append(Resize(job, kept(job, least)))
             continue
         while least < most:  # no further than it has to
-            middle = (least + most + 1) // 2
+            middle = (least // unit + most // unit + 1) // 2 * unit
             better = _beside(pool, demand, kept(job, middle))
             if better is None:
-                most = middle - 1
+                most = middle - unit
             else:
                 least, found = middle, better
         return found, [*resizes, Resize(job, kept(job, least))]

@@ -100,8 +100,10 @@ class PastAttempt:
 class Situation:
     """What recovery decides on: the held attempt's places by rank order, and what could replace one.
 
-    `candidates` are free, healthy nodes with room for the tasks of any one node of the gang, spares
-    and others.  `unusable` are the held nodes that cannot carry ranks any more (lost, cordoned).
+    `tasks` is how many ranks each place carries, `least` and `unit` the sizes that an elastic gang can go
+    on with (None: only whole).  `candidates` are free, healthy nodes with room for the tasks of any one
+    node of the gang, spares and others.  `unusable` are the held nodes that cannot carry ranks any more
+    (lost, cordoned).
     """
 
     cause: Cause
@@ -114,6 +116,9 @@ class Situation:
     now: float
     held_since: float
     hold_limit_s: float = 60.0
+    tasks: tuple[int, ...] = ()
+    least: int | None = None
+    unit: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class Decision:
     """What to do with a held job.
 
     resume  start the next attempt, ranks kept, `replaced` maps a node to its stand-in (empty: same nodes)
+    shrink  start the next attempt with the first `size` ranks of what is left, numbered anew
     wait    nothing fits now; ask again later (`why` is shown to people)
     requeue give the nodes back and wait in the queue
     fail    the job ends: a user error, or its attempts are used up
@@ -131,3 +137,5 @@ class Decision:
     replaced: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     cordon: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    size: int | None = None

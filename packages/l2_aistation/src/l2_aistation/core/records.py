@@ -55,6 +55,7 @@ def demand_record(demand: Demand) -> Record:
         "required": demand.required,
         "rules": None if demand.rules is None else asdict(demand.rules),
         "data": list(demand.data),
+        **({} if demand.unit == 1 else {"unit": demand.unit}),
     }
 
 
@@ -69,6 +70,7 @@ def demand_from(record: Mapping[str, Any]) -> Demand:
         record["required"],
         None if rules is None else _rules(rules),
         tuple(record["data"]),
+        record.get("unit", 1),
     )
 
 

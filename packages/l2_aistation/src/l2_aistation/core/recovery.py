@@ -55,6 +55,16 @@ def decide(situation: Situation) -> Decision:
     if replaced is not None:
         names = ", ".join(f"{lost} by {spare}" for lost, spare in replaced.items())
         return Decision("resume", f"{cause.label}: {names} replaced, ranks kept", replaced, cordon=cordon)
+    return _without_stand_in(situation, cause, bad, cordon)
+
+
+def _without_stand_in(situation: Situation, cause: Cause, bad: set[str], cordon: tuple[str, ...]) -> Decision:
+    """An elastic gang goes on smaller; any other waits a while, then goes back to the queue."""
+    size = remaining_size(situation, bad)
+    if size is not None:
+        gone = ", ".join(sorted(bad))
+        why = f"{cause.label}: no stand-in for {gone}, goes on with {size} of {sum(situation.tasks)} tasks"
+        return Decision("shrink", why, cordon=cordon, without=tuple(sorted(bad)), size=size)
     if situation.now - situation.held_since < situation.hold_limit_s:
         missing = ", ".join(sorted(bad))
         return Decision(
@@ -63,6 +73,17 @@ def decide(situation: Situation) -> Decision:
     return Decision(
         "requeue", f"no stand-in came in {situation.hold_limit_s:.0f} s; back to the queue", cordon=cordon
     )
+
+
+def remaining_size(situation: Situation, bad: set[str]) -> int | None:
+    """The largest size, in whole units, that an elastic gang can go on with on the nodes that are left."""
+    if situation.least is None:
+        return None
+    sound = (
+        count for place, count in zip(situation.places, situation.tasks, strict=True) if place.node not in bad
+    )
+    size = sum(sound) // situation.unit * situation.unit
+    return size if size >= situation.least else None
 
 
 def _unmasked(situation: Situation) -> Cause:

@@ -113,6 +113,7 @@ class Recovery:
         cordoned = {node for node in attempt.nodes if pool.cordoned[pool.index[node]]}
         bad = {cause.node} if cause.action in ("replace", "reset") and cause.node in attempt.nodes else set()
         unusable = frozenset(down | cordoned | {node for node in bad if node is not None})
+        shares = shares_of(attempt)
         return Situation(
             cause=cause,
             places=tuple(self._place(node) for node in attempt.nodes),
@@ -124,6 +125,9 @@ class Recovery:
             now=now,
             held_since=attempt.held_at or now,
             hold_limit_s=self.platform.settings.hold_limit_s,
+            tasks=tuple(len(shares[node]) for node in attempt.nodes),
+            least=job.demand.least if job.demand.least < job.demand.count else None,
+            unit=job.demand.unit,
         )
 
     def _place(self, node: str) -> Place:
@@ -179,13 +183,14 @@ class Recovery:
         ):
             self.ask_at[key] = (attempt.held_at or now) + decision.delay_s
             return
-        slots = self._slots(attempt, decision.replaced) if decision.what == "resume" else []
-        if decision.what == "resume" and not slots:
+        goes_on = decision.what in ("resume", "shrink")
+        slots = self._slots(attempt, decision) if goes_on else []
+        if goes_on and not slots:
             self.ask_at[key] = now + 0.5
             return
         self.platform.note("decision", job, what=decision.what, why=decision.why, replaced=decision.replaced)
         self._end(attempt, cause)
-        if decision.what == "resume":
+        if goes_on:
             self._resume(job, slots, decision)
         elif decision.what == "requeue":
             self.platform.world.give(job)
@@ -196,7 +201,7 @@ class Recovery:
             job.cause, job.why = cause.label, decision.why
             self.platform.move(job, JobEvent.FAIL, why=decision.why, cause=cause.label)
             self.platform.outbox.extend(end_commands(self.platform, attempt, keep_warm=False))
-        if decision.what != "resume":
+        if not goes_on:
             cool(self.platform, job.id, attempt.number)
         elif self.platform.warm.get(job.id) in decision.replaced.values():
             del self.platform.warm[job.id]  # it is the job's now; the next one is warmed when it runs
@@ -219,8 +224,15 @@ class Recovery:
         self.platform.move(job, JobEvent.RESUME, why=decision.why)
         self.platform.outbox.extend(start_commands(self.platform, job, attempt))
 
-    def _slots(self, attempt: Attempt, replaced: dict[str, str]) -> list[Slot]:
-        """The same ranks, with each lost node's ranks on its stand-in; empty where that has no room now."""
+    def _slots(self, attempt: Attempt, decision: Decision) -> list[Slot]:
+        """The next attempt's ranks: what is left of a gang that shrinks, else all, stand-ins for lost nodes.
+
+        Empty where a stand-in has no room now.
+        """
+        if decision.what == "shrink":
+            left = [slot for slot in attempt.slots if slot.node not in decision.without]
+            return [replace(slot, rank=rank) for rank, slot in enumerate(left[: decision.size])]
+        replaced = decision.replaced
         pool = self.platform.world.pool
         slots = {slot.rank: slot for slot in attempt.slots}
         for node, stand_in in replaced.items():

@@ -53,10 +53,10 @@ def place(
     if score is not None and group.count == 1 and not wishes:
         return score.place(group, room.usable)
     best = place_group(pool, room, group, group.count, demand, wishes)
-    low, high = demand.least, 0 if best is not None else group.count - 1
+    low, high = demand.least // demand.unit, 0 if best is not None else (group.count - 1) // demand.unit
     while low <= high:  # what fits at n fits at n - 1
         middle = (low + high + 1) // 2
-        found = place_group(pool, room, group, middle, demand, wishes)
+        found = place_group(pool, room, group, middle * demand.unit, demand, wishes)
         if found is None:
             high = middle - 1
         else:
