@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import xxhash
 import yaml
 
 from l3_ylink._kit.problems import BadInput, NotFound
@@ -17,6 +21,7 @@ from .decide import decided
 from .documents.columns import read
 from .documents.store import Signals
 from .export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER
+from .lineage import Lineage, lineage
 from .plan import RunPlan
 from .recipe import Recipe, parse_recipe
 from .report import write_report
@@ -24,6 +29,8 @@ from .steps.base import Check
 
 DECISIONS = "decisions.parquet"
 MOST_LISTED = 50
+SAMPLES = 4
+SAMPLE_CHARACTERS = 280
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Explanation:
     signals: dict[str, Any]
     text: str
     cuts: list[dict[str, Any]] = field(default_factory=list)
+    lineage: Lineage | None = None
 
 
 def open_run(folder: Path) -> RunPlan:
@@ -80,6 +88,7 @@ def explain(folder: Path, document: str) -> Explanation:
                 )
             break
     plain = {name: value for name, value in plain.items() if not isinstance(value, bytes)}
+    cuts = _cuts(folder, int(signals.first[number]) + row)
     return Explanation(
         id=fate["id"],
         kept=fate["kept"],
@@ -91,7 +100,8 @@ def explain(folder: Path, document: str) -> Explanation:
         checks=checks,
         signals=plain,
         text=signals.block_texts(number, [row])[0],
-        cuts=_cuts(folder, int(signals.first[number]) + row),
+        cuts=cuts,
+        lineage=lineage(plan, signals, folder / DECISIONS, (number, row), plain, fate, cuts),
     )
 
 
@@ -151,6 +161,7 @@ class WhatIf:
     now_dropped: list[dict[str, Any]] = field(default_factory=list)
     kept_before: int = 0
     kept_after: int = 0
+    samples: list[dict[str, Any]] = field(default_factory=list)
 
 
 def whatif(folder: Path, changes: dict[str, Any]) -> WhatIf:
@@ -170,21 +181,71 @@ def whatif(folder: Path, changes: dict[str, Any]) -> WhatIf:
     signals = Signals(plan.store, len(plan.blocks))
     now_kept: list[str] = []
     now_dropped: list[dict[str, Any]] = []
-    with decided(plan.recipe, signals) as before, decided(recipe, signals) as after:
+    samples = _Samples(signals)
+    with decided(recipe, signals) as after, pq.ParquetFile(folder / DECISIONS) as decisions:
         for number in range(len(signals.blocks)):
-            was, fates = before.verdicts(number).alive, after.verdicts(number)
+            if not signals.rows(number):
+                continue
+            was = np.asarray(decisions.read_row_group(number, columns=["kept"]).column(0).to_pylist(), bool)
+            fates = after.verdicts(number)
             changed = (was != fates.alive).nonzero()[0].tolist()
             ids = signals.columns(number)["id"] if changed else []
             now_kept += [ids[row] for row in changed if not was[row]]
             now_dropped += [{"id": ids[row], "reason": fates.reason[row]} for row in changed if was[row]]
+            for row in changed:
+                samples.offer(number, row, ids[row], fates.reason[row])
         return WhatIf(
-            before=before.funnel,
+            before=stored_funnel(folder)[0],
             after=after.funnel,
             now_kept=now_kept,
             now_dropped=now_dropped,
-            kept_before=before.kept_count,
+            kept_before=sum(kept_by_block(folder)),
             kept_after=after.kept_count,
+            samples=samples.texts(),
         )
+
+
+class _Samples:
+    """Some of the documents whose fate would change, with the beginning of their texts."""
+
+    def __init__(self, signals: Signals) -> None:
+        self.signals = signals
+        self.drawn: dict[bool, list[tuple[int, int, int, str, str]]] = {True: [], False: []}
+
+    def offer(self, number: int, row: int, mark: str, reason: str) -> None:
+        """A document that would be dropped for a reason, or kept (no reason)."""
+        some = self.drawn[not reason]
+        entry = (-xxhash.xxh3_64_intdigest(mark), number, row, mark, reason)
+        if len(some) < SAMPLES:
+            heapq.heappush(some, entry)
+        else:
+            heapq.heappushpop(some, entry)
+
+    def texts(self) -> list[dict[str, Any]]:
+        """The samples: those that would be kept first."""
+        return [
+            {"id": mark, "kept": kept, "reason": reason, "text": self._text(number, row)}
+            for kept in (True, False)
+            for _, number, row, mark, reason in sorted(self.drawn[kept], reverse=True)
+        ]
+
+    def _text(self, number: int, row: int) -> str:
+        return self.signals.block_texts(number, [row])[0][:SAMPLE_CHARACTERS]
+
+
+def stored_funnel(folder: Path) -> tuple[list[StepCount], list[dict[str, Any]]]:
+    """The funnel of a finished run and its alarms."""
+    about = json.loads((folder / "funnel.json").read_bytes())
+    return [StepCount.model_validate(step) for step in about["steps"]], about["alarms"]
+
+
+def kept_by_block(folder: Path) -> list[int]:
+    """How many documents of each stored block are kept."""
+    with pq.ParquetFile(folder / DECISIONS) as file:
+        groups = (
+            file.read_row_group(number, columns=["kept"]).column(0) for number in range(file.num_row_groups)
+        )
+        return [sum(group.to_pylist()) for group in groups]
 
 
 def _same_step(recipe: Recipe, name: str) -> Any:

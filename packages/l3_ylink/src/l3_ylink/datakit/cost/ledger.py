@@ -44,12 +44,19 @@ class StepClock:
 
 
 class TaskCost(NamedTuple):
-    """What one task took: CPU seconds by step, for a block or a shard of so many bytes."""
+    """What one task took: CPU seconds by step, for a block or a shard of so many bytes.
+
+    `warm`: the process had done such a task before, so that nothing was loaded or compiled in it.
+    """
 
     stage: str
     block: int
     bytes: int
     seconds: dict[str, float]
+    warm: bool = False
+
+
+_DONE_HERE: set[str] = set()
 
 
 class Ledger:
@@ -61,7 +68,9 @@ class Ledger:
     def task(self, stage: str, block: int, size: int, clock: StepClock) -> None:
         """Notes a task that was done from its beginning."""
         seconds = {name: round(value, 6) for name, value in clock.seconds.items()}
-        self._append({"stage": stage, "block": block, "bytes": size, "seconds": seconds})
+        cost = TaskCost(stage, block, size, seconds, stage in _DONE_HERE)
+        _DONE_HERE.add(stage)
+        self._append(cost._asdict())
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -24,6 +24,8 @@ from .published import DATA_JUICER_MINHASH, DOUBLING, Published
 SAMPLES = 2_000
 SEED = 20261130
 PUBLISHED_CORES = 640
+LEAST_BYTES = 50e6
+"""A run over less says little about a large one."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -54,8 +56,12 @@ class Rates:
     text_bytes: Floats
     kept_bytes: Floats
     seconds: dict[str, Floats]
+    export_seconds: dict[str, float]
+    """Stages that write what was kept: CPU seconds in all."""
     global_seconds: dict[str, float]
-    """Stages over all documents at once (decisions, duplicates, export): CPU seconds in all."""
+    """Stages over all documents at once (decisions, duplicates): CPU seconds in all."""
+    whole_bytes: float
+    """Input bytes of the run; the blocks above may be a part of it."""
 
     def per_byte(self, values: Floats) -> Interval:
         """A sum over blocks divided by the input bytes, its interval by bootstrap over blocks."""
@@ -95,6 +101,17 @@ class Estimate:
     hours: Interval
     megabytes_per_core_second: Interval
     steps: list[StepCost]
+    measured_bytes: float
+
+    @property
+    def warning(self) -> str:
+        """What to doubt in the estimate; empty where nothing."""
+        if self.measured_bytes >= LEAST_BYTES:
+            return ""
+        return (
+            f"the run read only {self.measured_bytes / 1e6:.1f} MB: what it costs to begin weighs more than "
+            f"what a byte costs; measure at least {LEAST_BYTES / 1e6:.0f} MB"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; intervals as {estimate, low, high}."""
@@ -102,6 +119,8 @@ class Estimate:
         return {
             "input_bytes": self.input_bytes,
             "cores": self.cores,
+            "measured_bytes": self.measured_bytes,
+            "warning": self.warning,
             **{name: getattr(self, name)._asdict() for name in intervals},
             "steps": [
                 {
@@ -123,7 +142,7 @@ def exponents() -> tuple[float, float, float]:
 
 def estimate(rates: Rates, input_bytes: float, cores: int) -> Estimate:
     """The cost of the same recipe over `input_bytes` of like documents on `cores` cores."""
-    whole = float(rates.input_bytes.sum())
+    whole = rates.whole_bytes
     steps = []
     local = shared = Interval(0, 0, 0)
     for name, seconds in rates.seconds.items():
@@ -131,6 +150,10 @@ def estimate(rates: Rates, input_bytes: float, cores: int) -> Estimate:
         hours = rate.scaled(input_bytes / 3600)
         local += hours
         steps.append(StepCost(name, rate.scaled(1e9), hours, "with the bytes"))
+    for name, total in rates.export_seconds.items():
+        rate = Interval(*([total / whole] * 3))
+        local += rate.scaled(input_bytes / 3600)
+        steps.append(StepCost(name, rate.scaled(1e9), rate.scaled(input_bytes / 3600), "with the bytes"))
     low, middle, high = (max(input_bytes / whole, 1e-9) ** (g - 1) for g in exponents())
     if input_bytes < whole:
         low, high = high, low
@@ -152,6 +175,7 @@ def estimate(rates: Rates, input_bytes: float, cores: int) -> Estimate:
         hours=hours,
         megabytes_per_core_second=Interval(speed[0], speed[2], speed[1]),
         steps=steps,
+        measured_bytes=whole,
     )
 
 
