@@ -26,6 +26,7 @@ from .lives import Costs, Life, SimulatedJob
 from .meter import Meter
 from .policies import Scheme
 from .results import Result, jain
+from .shares import Shares
 
 FULL_CYCLE_EVERY_S = 600.0
 """A cycle over all waiting jobs at least so often, if anything happens at all."""
@@ -59,6 +60,7 @@ class Simulation:
     progress: Progress | None = None
     world: World = field(init=False)
     meter: Meter = field(init=False)
+    shares: Shares = field(init=False)
     now: float = 0.0
     lives: dict[str, Life] = field(default_factory=dict)
     done: list[tuple[int, TraceJob, float]] = field(default_factory=list)
@@ -86,6 +88,7 @@ class Simulation:
         queues = {job.queue for job in self.trace.jobs} | {change.queue for change in self.trace.quotas}
         self.world = World(pool, {name: Queue(name) for name in sorted(queues)})
         self.meter = Meter(pool, self.now)
+        self.shares = Shares(sorted(queues), self.meter.full, self.now)
         self.scheme.open(self.world, self.remaining)
         for number, change in enumerate(self.trace.quotas):
             self._at(change.at_s, QUOTA, str(number))
@@ -95,6 +98,7 @@ class Simulation:
         spent = time.process_time()
         while (at := self._next()) is not None:
             self.meter.advance(at, self.waiting)
+            self.shares.advance(at)
             self.now = at
             self._moment()
             self._cycle()
@@ -167,6 +171,7 @@ class Simulation:
         self.world.jobs[job.id] = job
         self.fresh.append(job.id)
         self.waiting += 1
+        self.shares.want(job.queue, demand.accelerator_milli / 1000)
         self.scheme.queued(job)
 
     def _start(self, life: Life) -> None:
@@ -179,13 +184,15 @@ class Simulation:
         job.state = JobState.RUNNING
         life.accelerators = job.placement.held_milli / 1000
         self.meter.take(job.id, job.placement, life.accelerators)
+        self.shares.hold(job.queue, life.accelerators)
         self.scheme.started(job, self.now)
         self._at(self.now + job.overhead_s + life.left_s, END, job.id, life.starts)
 
     def _end(self, life: Life) -> None:
         job = life.job
         assert job.started_at is not None
-        self.meter.give(job.id, life.accelerators)
+        self._give(life)
+        self.shares.want(job.queue, -job.demand.accelerator_milli / 1000)
         self.world.run_times.learn(job, job.ran_s + self.now - job.started_at)
         self.world.give(job)
         job.state = JobState.COMPLETED
@@ -221,7 +228,7 @@ class Simulation:
     def _requeue(self, life: Life) -> None:
         job = life.job
         assert job.started_at is not None
-        self.meter.give(job.id, life.accelerators)
+        self._give(life)
         if job.placement is not None:
             self.lost_s += self.costs.stop_s * life.accelerators
             self.world.give(job)
@@ -234,10 +241,15 @@ class Simulation:
         self.dirty = True
         self.scheme.queued(job)
 
+    def _give(self, life: Life) -> None:
+        self.meter.give(life.job.id, life.accelerators)
+        self.shares.hold(life.job.queue, -life.accelerators)
+
     def _quota(self, change: QuotaChange) -> None:
         self.world.put_queue(
             replace(self.world.queues[change.queue], guarantee_accelerators=change.accelerators)
         )
+        self.shares.sure(change.queue, change.accelerators)
         self.dirty = True
 
     # -- decisions -------------------------------------------------------------------------------------
@@ -293,6 +305,8 @@ class Simulation:
             allocated_share=meter.busy_held_s / (meter.full * meter.busy_s) if meter.busy_s else 1.0,
             useful_share=self.useful_s / offered,
             fairness=jain(rates),
+            share_fairness=self.shares.fairness,
+            guarantee_missing=self.shares.missing,
             fragmentation=meter.broken_s / meter.free_s if meter.free_s else 0.0,
             cross_leaf=meter.leaf_edges_s / meter.edges_s if meter.edges_s else 0.0,
             cross_spine=meter.spine_edges_s / meter.edges_s if meter.edges_s else 0.0,

@@ -22,6 +22,7 @@ COLUMNS = (
     ("allocated_share", "allocated while queued", "排队时分配率"),
     ("useful_share", "useful", "有效率"),
     ("fairness", "fairness", "公平性"),
+    ("share_fairness", "fairness of shares", "份额公平性"),
     ("fragmentation", "fragmentation", "碎片率"),
     ("cross_leaf", "ring edges across leaves", "跨叶流量"),
     ("cross_spine", "across spines", "跨脊流量"),
@@ -41,6 +42,10 @@ MEANINGS = (
     ("useful", "accelerator-time of work that was kept / offered"),
     ("fairness", "Jain's index over queues of their mean run time / completion time; 1: all alike"),
     ("fragmentation", "of free accelerator-time, the part on nodes that are partly taken"),
+    (
+        "fairness of shares",
+        "Jain's index over queues of accelerators held / due, while more is wanted than there is",
+    ),
     (
         "ring edges",
         "of the edges between nodes of a ring over a gang's ranks, those between switches, by run time",

@@ -22,6 +22,9 @@ class Result:
     useful_share   accelerator-seconds of kept work / offered
     lost_s         accelerator-seconds held without use: work since the last checkpoint, stops and restarts
     fairness       Jain's index over queues of their mean progress rate (duration / jct)
+    share_fairness Jain's index over queues of accelerators held / due (max-min fair with the guarantees),
+                   mean over the time in which more is wanted than there is
+    guarantee_missing  of accelerators that were guaranteed and wanted in that time, those not had
     fragmentation  of free accelerator-seconds, those on nodes that are partly taken
     cross_leaf     of a gang's ring edges between nodes, those between leaves (by run time); cross_spine alike
     excess_leaves  gangs that use more leaves than the cluster's leaf size asks for
@@ -39,6 +42,8 @@ class Result:
     allocated_share: float
     useful_share: float
     fairness: float
+    share_fairness: float
+    guarantee_missing: float
     fragmentation: float
     cross_leaf: float
     cross_spine: float
@@ -70,6 +75,8 @@ class Result:
             "allocated_share": self.allocated_share,
             "useful_share": self.useful_share,
             "fairness": self.fairness,
+            "share_fairness": self.share_fairness,
+            "guarantee_missing": self.guarantee_missing,
             "fragmentation": self.fragmentation,
             "cross_leaf": self.cross_leaf,
             "cross_spine": self.cross_spine,
