@@ -86,8 +86,10 @@ def test_a_threshold_of_the_recipe_wins_and_null_switches_a_rule_off() -> None:
         None,
         50,
     )
+    german = Quality(thresholds={"de": {"min_units": 70}, "zh-Hant": {"min_units": 5}})
+    assert [german.threshold(rule, name) for name in ("de", "fr", "zh-Hant", "zh-Hans")] == [70, 50, 5, 10]
     with pytest.raises(ValidationError):
-        Quality(thresholds={"fr": {}})
+        Quality(thresholds={"French!": {}})
 
 
 def test_every_rule_has_a_bound_somewhere_and_a_name_that_says_which() -> None:

@@ -18,6 +18,8 @@ from l3_ylink.datakit.quality.characters import HAN, HANGUL, KANA, LATIN, LETTER
 from l3_ylink.datakit.quality.signals import stop_words
 from l3_ylink.datakit.quality.units import Units
 
+from .scripts import Chinese, cantonese_of, label
+
 LETTERS_A_WORD = 5
 """A Chinese character says about as much as a word: letters of other scripts weigh a fifth."""
 
@@ -27,6 +29,7 @@ CHINESE_SHARE = 0.45
 STOP_SHARE = 0.08
 LEAST_DIFFERENT = 5
 ENGLISH = ("en", 1.0)
+CHINESE = "zh"
 CHINESE_CODES = ("zh", "wuu", "yue", "lzh")
 NOT_CHINESE = re.compile("[\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef]+")
 MODEL_CHARACTERS = 1_000
@@ -35,16 +38,19 @@ MODEL_CHARACTERS = 1_000
 def identify(units: Units, texts: Sequence[str]) -> tuple[list[str], list[float]]:
     """Language ("en", "zh-Hans", "zh-Hant", "ja" …, "und" for no letters) and confidence of each text."""
     counts = np.stack(
-        [
-            units.per_text((units.bits & flag) != 0)
-            for flag in (HAN, KANA, HANGUL, LETTER, SIMPLIFIED, TRADITIONAL, LATIN)
-        ],
+        [units.count(flag) for flag in (HAN, KANA, HANGUL, LETTER, SIMPLIFIED, TRADITIONAL, LATIN)],
         axis=1,
     )
     english = _english(units).tolist()
     answers = [
         _by_script(row) or (ENGLISH if sure else _by_model(text, row))
         for text, row, sure in zip(texts, counts.tolist(), english, strict=True)
+    ]
+    answers = [
+        (label(Chinese(row[0], row[4], row[5], *_cantonese(units, place))), score)
+        if language == CHINESE
+        else (language, score)
+        for place, (row, (language, score)) in enumerate(zip(counts.tolist(), answers, strict=True))
     ]
     return [language for language, _ in answers], [round(float(score), 4) for _, score in answers]
 
@@ -72,13 +78,15 @@ def _by_script(counts: list[int]) -> tuple[str, float] | None:
     if kana > 0.1 * (han + kana) and han + kana > 0.3 * weight:
         return "ja", (han + kana) / weight
     if han >= CHINESE_SHARE * weight:
-        return _chinese(counts), han / weight
+        return CHINESE, han / weight
     return None
 
 
-def _chinese(counts: list[int]) -> str:
-    _, _, _, _, simplified, traditional, _ = counts
-    return "zh-Hant" if traditional > simplified else "zh-Hans"
+def _cantonese(units: Units, text: int) -> tuple[int, int]:
+    """Characters of a text that only Cantonese writes, and how many different ones."""
+    codes = units.codes[units.text_start[text] : units.text_start[text + 1]]
+    found = codes[cantonese_of(codes)]
+    return len(found), len(np.unique(found))
 
 
 def _by_model(text: str, counts: list[int]) -> tuple[str, float]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from l3_ylink.datakit.quality import loops
 from l3_ylink.datakit.quality.characters import mix
 from l3_ylink.datakit.quality.units import U64, Units
 
@@ -25,18 +26,15 @@ MOST_LEADERS = 16
 """Documents of one band that a new one is compared with: enough, as all of them stay apart already."""
 
 
-def shingles(units: Units, n: int) -> tuple[U64, npt.NDArray[np.int32]]:
-    """Hashes of shingles and the text of each; a text shorter than `n` units gives its single units."""
-    hashes, first = units.grams(n)
-    text_of = units.text_of[first]
-    short = np.diff(units.first_unit) < n
-    alone = short[units.text_of]
-    if not alone.any():
-        return hashes, text_of
-    hashes = np.concatenate([hashes, units.hash[alone]])
-    text_of = np.concatenate([text_of, units.text_of[alone]])
-    order = np.argsort(text_of, kind="stable")
-    return hashes[order], text_of[order]
+def shingles(units: Units, n: int) -> tuple[U32, npt.NDArray[np.int64]]:
+    """Shingles (32 bits of their hashes) text after text, and where each text's begin, with the end.
+
+    A text shorter than `n` units gives its single units.
+    """
+    out = np.empty(len(units.hash), np.uint32)
+    edges = np.empty(units.texts + 1, np.int64)
+    count = loops.shingles_of(units.hash, units.first_unit, n, out, edges)
+    return out[:count], edges
 
 
 def signatures(units: Units, n: int, permutations: int) -> U32:
@@ -44,18 +42,8 @@ def signatures(units: Units, n: int, permutations: int) -> U32:
 
     The hash family is a*x+b modulo 2^32 with odd a over well mixed x (SplitMix64).
     """
-    hashes, text_of = shingles(units, n)
     rows = np.full((units.texts, permutations), np.uint32(0xFFFFFFFF))
-    if not len(hashes):
-        return rows
-    filled, start = np.unique(text_of, return_index=True)
-    values = (hashes >> np.uint64(32)).astype(np.uint32)
-    factors, offsets = _family(permutations)
-    work = np.empty_like(values)
-    for k in range(permutations):
-        np.multiply(values, factors[k], out=work)
-        work += offsets[k]
-        rows[filled, k] = np.minimum.reduceat(work, start)
+    loops.minima(units.hash, units.first_unit, n, *_family(permutations), rows)
     return rows
 
 
@@ -114,9 +102,9 @@ class ShingleFile:
         self._index = open(folder / "shingles.idx", "w+b")  # noqa: SIM115
         self._end = 0
 
-    def add(self, row: int, hashes: U64) -> None:
+    def add(self, row: int, hashes: U32) -> None:
         """Stores a document's shingles."""
-        values = np.unique((hashes >> np.uint64(32)).astype(np.uint32))
+        values = np.unique(hashes)
         self._index.seek(row * 16)
         np.asarray([self._end, len(values)], np.int64).tofile(self._index)
         values.tofile(self._data)
@@ -139,11 +127,11 @@ class ShingleFile:
             Path(stream.name).unlink()
 
 
-def jaccard(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> float:
+def jaccard(one: U32, other: U32) -> float:
     """|A ∩ B| / |A ∪ B| of two sorted sets of shingles."""
     if not len(one) and not len(other):
         return 0.0
-    common = len(np.intersect1d(one, other, assume_unique=True))
+    common = int(loops.common(one, other))
     return common / (len(one) + len(other) - common)
 
 

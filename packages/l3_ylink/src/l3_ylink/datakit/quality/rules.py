@@ -35,11 +35,22 @@ RULES: tuple[Rule, ...] = (
     Rule("max_units", "gopher_quality", "units", "max", 100_000, 300_000, 100_000),
     Rule("min_mean_word_length", "gopher_quality", "mean_word_length", "min", 3, None, 2),
     Rule("max_mean_word_length", "gopher_quality", "mean_word_length", "max", 10, None, 16),
-    Rule("max_symbols_per_unit", "gopher_quality", "symbols_per_unit", "max", 0.1, 0.1, 0.1),
+    Rule("max_hashes_per_unit", "gopher_quality", "hashes_per_unit", "max", 0.1, 0.1, 0.1),
+    Rule("max_ellipses_per_unit", "gopher_quality", "ellipses_per_unit", "max", 0.1, 0.1, 0.1),
     Rule("max_bullet_lines", "gopher_quality", "bullet_lines", "max", 0.9, 0.9, 0.9),
     Rule("max_ellipsis_lines", "gopher_quality", "ellipsis_lines", "max", 0.3, 0.5, 0.3),
     Rule("min_alpha_units", "gopher_quality", "alpha_units", "min", 0.8, 0.7, 0.8),
     Rule("min_stop_words", "gopher_quality", "stop_words", "min", 2, None, None),
+    Rule("max_repeated_paragraphs", "gopher_repetition", "repeated_paragraphs", "max", 0.30, 0.50, 0.30),
+    Rule(
+        "max_repeated_paragraph_characters",
+        "gopher_repetition",
+        "repeated_paragraph_characters",
+        "max",
+        0.20,
+        0.45,
+        0.20,
+    ),
     Rule("max_repeated_lines", "gopher_repetition", "repeated_lines", "max", 0.30, 0.50, 0.30),
     Rule(
         "max_repeated_line_characters",
@@ -61,9 +72,10 @@ RULES: tuple[Rule, ...] = (
     Rule("max_repeated_10_grams", "gopher_repetition", "repeated_10_grams", "max", 0.10, 0.45, 0.10),
     Rule("min_ended_lines", "fineweb", "ended_lines", "min", 0.12, 0.05, 0.12),
     Rule("max_short_lines", "fineweb", "short_lines", "max", 0.67, None, 0.67),
-    Rule("max_line_characters_again", "fineweb", "repeated_line_characters", "max", 0.01, 0.05, 0.01),
+    Rule("max_line_characters_again", "fineweb", "line_characters_again", "max", 0.01, 0.05, 0.01),
     Rule("max_newlines_per_unit", "fineweb", "newlines_per_unit", "max", 0.3, 0.3, 0.3),
     Rule("max_lorem_ipsum", "c4", "lorem_ipsum", "max", 0, 0, 0),
+    Rule("max_curly_brackets", "c4", "curly_brackets", "max", 0, 0, 0),
     Rule("min_sentence_ends", "c4", "sentence_ends", "min", 5, 1, 5),
     Rule("min_han_share", "chinese", "han_share", "min", None, 0.15, None),
     Rule("max_adverts", "chinese", "adverts", "max", None, 2, None),
@@ -75,6 +87,6 @@ BY_NAME = {rule.name: rule for rule in RULES}
 
 def kind_of(language: str) -> Kind:
     """The kind of language whose thresholds hold for `language` ("zh-Hans", "en", "de" …)."""
-    if language.startswith(("zh", "ja")):
+    if language.startswith(("zh", "ja", "yue")):
         return "zh"
     return "en" if language == "en" else "other"

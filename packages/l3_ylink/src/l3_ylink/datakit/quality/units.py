@@ -2,7 +2,8 @@
 
 Every rule that counts words, every n-gram and every shingle is built on units, so that one definition
 serves languages with and without spaces.  A whole batch of texts is split at once: the texts are laid
-end to end, and each unit's hash comes from prefix sums of a polynomial hash (no loop over words).
+end to end, and a compiled loop finds the units, their hashes and how many characters of each class are in
+each text.
 """
 
 from __future__ import annotations
@@ -14,17 +15,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from .characters import (
-    DIGIT,
-    HAN,
-    KANA,
-    LETTER,
-    MARK,
-    characters,
-    codes_of,
-    mix,
-    table_index,
-)
+from . import loops
+from .characters import characters, codes_of, mix, table_index
+from .classes import classes
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
@@ -32,31 +25,36 @@ I64 = npt.NDArray[np.int64]
 BASE = 0x9E3779B97F4A7C15
 """Base of the polynomial hash: odd, so that it has an inverse modulo 2^64."""
 
-APOSTROPHES = (0x27, 0x2019)
-
 
 @dataclass(frozen=True)
 class Units:
     """The units of some texts laid end to end (a newline after each text).
 
-    `codes`, `bits`: every character and what it is; `text_start[i]`: where text i begins, with one more
-    entry for the end.  `start`, `end`: each unit's characters; `hash`: equal for units equal in lower
-    case; `first_unit[i]`: the index of text i's first unit, with one more entry for the end.
+    `codes`: every character; `text_start[i]`: where text i begins, with one more entry for the end.
+    `start`, `end`: each unit's characters; `hash`: equal for units equal in lower case; `exact`: equal for
+    units equal as written; `alpha`: has a letter; `first_unit[i]`: the index of text i's first unit, with
+    one more entry for the end.  `histogram[i, k]`: characters of class k in text i (`classes.py`).
     """
 
     codes: npt.NDArray[np.uint32]
-    bits: npt.NDArray[np.uint16]
     text_start: I64
     start: I64
     end: I64
     hash: U64
+    exact: U64
+    alpha: npt.NDArray[np.bool_]
     first_unit: I64
-    character_prefix: U64
+    histogram: npt.NDArray[np.int32]
 
     @property
     def texts(self) -> int:
         """How many texts there are."""
         return len(self.text_start) - 1
+
+    @cached_property
+    def bits(self) -> npt.NDArray[np.uint16]:
+        """What each character is (`characters.py`)."""
+        return characters().bits[table_index(self.codes)]
 
     @cached_property
     def text_of(self) -> npt.NDArray[np.int32]:
@@ -73,14 +71,10 @@ class Units:
         powers = _powers(len(self.hash))[0]
         return np.concatenate([np.zeros(1, np.uint64), np.cumsum(self.hash * powers[: len(self.hash)])])
 
-    def span_hash(self, start: I64, end: I64) -> U64:
-        """A hash of the characters from `start` to `end`, in lower case: equal spans, equal hash."""
-        inverse = _powers(len(self.codes))[1]
-        return mix((self.character_prefix[end] - self.character_prefix[start]) * inverse[start])
-
-    def per_text(self, values: npt.NDArray[np.bool_]) -> I64:
-        """How many characters of each text have a property."""
-        return np.add.reduceat(values.view(np.int8), self.text_start[:-1], dtype=np.int64)
+    def count(self, flag: int) -> I64:
+        """How many characters of each text have a property of `classes.py` or `characters.py`."""
+        counts: I64 = self.histogram @ classes().which(flag)
+        return counts
 
     def grams(self, n: int) -> tuple[U64, I64]:
         """Every n-gram inside one text: its hash, and the index of its first unit."""
@@ -96,44 +90,40 @@ class Units:
 
 def split_units(texts: Sequence[str]) -> Units:
     """Splits texts into units, all at once."""
-    table = characters()
-    joined = "\n".join(texts) + "\n"
-    codes = codes_of(joined)
-    lengths = np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts))
-    text_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    index = table_index(codes)
-    bits = table.bits[index]
-    single = (bits & (HAN | KANA)) != 0
-    word = ((bits & (LETTER | DIGIT | MARK)) != 0) & ~single
-    word |= _inner_apostrophes(codes, word)
-    start, end = _runs(word, single)
-    weighted = table.value[index] * _powers(len(codes))[0][: len(codes)]
-    prefix = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weighted)])
-    hashes = mix((prefix[end] - prefix[start]) * _powers(len(codes))[1][start])
-    first_unit = np.searchsorted(start, text_start).astype(np.int64)
-    return Units(codes, bits, text_start, start, end, hashes, first_unit, prefix)
-
-
-def _inner_apostrophes(codes: npt.NDArray[np.uint32], word: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """An apostrophe between two letters is part of the word (don't)."""
-    found = np.zeros(len(codes), bool)
-    if len(codes) > 2:
-        middle = (codes[1:-1] == APOSTROPHES[0]) | (codes[1:-1] == APOSTROPHES[1])
-        found[1:-1] = middle & word[:-2] & word[2:]
-    return found
-
-
-def _runs(word: npt.NDArray[np.bool_], single: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
-    """Where units begin and end: runs of word characters, and each single character."""
-    before = np.empty_like(word)
-    before[:1] = False
-    before[1:] = word[:-1]
-    after = np.empty_like(word)
-    after[-1:] = False
-    after[:-1] = word[1:]
-    start = np.flatnonzero((word & ~before) | single)
-    end = np.flatnonzero((word & ~after) | single) + 1
-    return start.astype(np.int64), end.astype(np.int64)
+    known = classes()
+    codes = codes_of("\n".join(texts) + "\n")
+    text_start = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts)), out=text_start[1:])
+    room = len(codes)
+    histogram = np.zeros((len(texts), len(known.bits)), np.int32)
+    start, end = np.empty(room, np.int64), np.empty(room, np.int64)
+    exact, lowered = np.empty(room, np.uint64), np.empty(room, np.uint64)
+    alpha, first_unit = np.empty(room, np.bool_), np.empty(len(texts) + 1, np.int64)
+    count = loops.split(
+        codes,
+        text_start,
+        known.kind,
+        known.bits,
+        known.lower,
+        histogram,
+        start,
+        end,
+        exact,
+        lowered,
+        alpha,
+        first_unit,
+    )
+    return Units(
+        codes,
+        text_start,
+        start[:count].copy(),
+        end[:count].copy(),
+        lowered[:count].copy(),
+        exact[:count].copy(),
+        alpha[:count].copy(),
+        first_unit,
+        histogram,
+    )
 
 
 def _powers(size: int) -> tuple[U64, U64]:

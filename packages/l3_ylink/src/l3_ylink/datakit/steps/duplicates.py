@@ -140,8 +140,7 @@ class Near(GlobalStep):
             texts = signals.block_texts(number, rows.tolist())
             for start in range(0, len(rows), TEXTS_AT_ONCE):
                 some = rows[start : start + TEXTS_AT_ONCE]
-                hashes, text_of = shingles(split_units(texts[start : start + TEXTS_AT_ONCE]), self.shingle)
-                edges = np.searchsorted(text_of, np.arange(len(some) + 1))
+                hashes, edges = shingles(split_units(texts[start : start + TEXTS_AT_ONCE]), self.shingle)
                 for place, row in enumerate(some.tolist()):
                     into.add(first + row, hashes[edges[place] : edges[place + 1]])
         into.flush()
