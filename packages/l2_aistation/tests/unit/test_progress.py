@@ -123,6 +123,35 @@ def test_a_steady_job_is_never_called_hung(intervals: list[float]) -> None:
     watch = StepWatch()
     now = 0.0
     for number, interval in enumerate(intervals):
-        assert watch.findings(now + interval) == []
+        assert [item for item in watch.findings(now + interval) if item.kind == "hang"] == []
         now += interval
         watch.step(0, number, now, 1.0)
+
+
+def test_a_loss_that_jumps_and_stays_is_told_once() -> None:
+    """A tenth of noise is none; the first steps of a training, that fall steeply, are none."""
+    watch = StepWatch()
+    falling = [11.0, 9.0, 8.0, 7.2, 6.8, 6.5, 6.3]
+    noisy = [6.2 + 0.3 * math.sin(number) for number in range(40)]
+    for number, loss in enumerate([*falling, *noisy, 9.4]):
+        watch.step(0, number, float(number), loss)
+        assert watch.findings(number + 0.5) == []
+    watch.step(0, 48, 48.0, 9.9)
+    assert [item.kind for item in watch.findings(48.5)] == ["spike"]
+    watch.step(0, 49, 49.0, 10.2)
+    assert watch.findings(49.5) == []
+
+
+def test_steps_that_become_slower_and_stay_so_are_told() -> None:
+    watch = StepWatch()
+    now = 0.0
+    for number in range(48):
+        now += 4.0 if number == 20 else 1.0  # one slow step, as a checkpoint makes it, is none
+        watch.step(0, number, now)
+        assert watch.findings(now) == []
+    for number in range(48, 70):
+        now += 1.8
+        watch.step(0, number, now)
+    found = watch.findings(now)
+    assert [item.kind for item in found] == ["slow"]
+    assert "1.8 times" in found[0].evidence
