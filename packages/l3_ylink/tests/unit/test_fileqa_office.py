@@ -89,7 +89,7 @@ def test_docx_shows_what_was_inserted_and_not_what_was_deleted() -> None:
     docx = pytest.importorskip("docx")
     document = docx.Document()
     paragraph = document.add_paragraph("kept ")
-    from lxml import etree
+    from lxml import etree  # type: ignore[import-untyped]
 
     for tag, inner, words in (("ins", "t", "new"), ("del", "delText", "old")):
         change = etree.SubElement(paragraph._p, f"{{{W}}}{tag}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -19,6 +21,20 @@ COMPOUND_FILE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 MOST_XML = 128_000_000
 MOST_MEMBERS = 50_000
+FAULTS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    KeyError,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+)
+"""What zipfile raises over damaged data."""
+
 SMALL = 2_000_000
 """Members up to this size may be packed as tightly as they like."""
 
@@ -38,7 +54,7 @@ def checked(source: Source, limits: Limits, needs: str, *, streamed: str = "\0")
         raise Unreadable("password" if ENCRYPTED in head else "broken")
     try:
         archive = zipfile.ZipFile(opened(source))
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError) as error:
+    except FAULTS as error:
         raise Unreadable("broken") from error
     try:
         _check(archive, limits, size, streamed)
@@ -79,7 +95,7 @@ def member_bytes(archive: zipfile.ZipFile, name: str, *, most: int = MOST_XML) -
     try:
         with archive.open(name) as stream:
             return stream.read(most)
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError, NotImplementedError, zlib.error) as error:
+    except FAULTS as error:
         raise Unreadable("broken") from error
     except RuntimeError as error:  # zipfile's word for an encrypted member
         raise Unreadable("password") from error

@@ -233,7 +233,7 @@ class _Column:
         text, spans = join_lines(lines, self.page, self.context.words)
         if NOTE.match(words) and first[0].size < 0.95 * self.context.body:
             return Block("note", text, tuple(spans)), end
-        if not mark:
+        if not mark or not text[mark.end() :].strip():
             return Block("paragraph", text, tuple(spans)), end
         cut = mark.end()
         kept = tuple(
