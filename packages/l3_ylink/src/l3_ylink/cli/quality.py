@@ -73,6 +73,80 @@ def apply_classifier(
             _line({**row, "score": round(score, 6), "label": label})
 
 
+@classifier.command("label")
+def label_rows(
+    rows: Path = typer.Argument(help="JSONL with a text a line, plain or .gz"),
+    *,
+    labels: Path = typer.Option(..., "--out", help="JSONL file for the rows with their scores"),
+    url: str = typer.Option(..., help="an OpenAI-compatible server, up to and with /v1"),
+    model: str = typer.Option(..., help="the model's name on the server"),
+    key_env: str = typer.Option("OPENAI_API_KEY", help="environment variable that holds the server's key"),
+    times: int = typer.Option(
+        1, min=1, max=9, help="scores a text; with two the model is compared with itself"
+    ),
+    rubric: Path | None = typer.Option(None, help="a file with other instructions than the built-in ones"),
+    requests: int | None = typer.Option(None, min=1, help="most questions over all starts"),
+    tokens: int | None = typer.Option(None, min=1, help="most tokens over all starts"),
+    threads: int = typer.Option(8, min=1, max=256, help="questions at once"),
+    text_field: str = TEXT,
+    as_json: bool = JSON,
+) -> None:
+    """Has a language model score texts from 0 to 5; the same command again goes on and pays nothing twice."""
+    from contextlib import closing
+    from dataclasses import asdict
+
+    from l3_ylink.datakit.datagen.caller import Budget, Caller
+    from l3_ylink.datakit.datagen.client import ModelSpec
+    from l3_ylink.datakit.quality.labelled import texts_of
+    from l3_ylink.datakit.quality.labels import label, write_labels
+
+    spec = _checked(ModelSpec, url=url, name=model, key_env=key_env)
+    words = None if rubric is None else rubric.read_text("utf-8")
+    cache = labels.with_name(f"{labels.stem}.cache.sqlite")
+    with closing(Caller(spec, cache, Budget(requests=requests, tokens=tokens))) as caller:
+        pairs = ((row, text) for _, row, text in texts_of(rows, text_field))
+        found = write_labels(label(pairs, caller, times=times, rubric=words, threads=threads), labels)
+    if as_json:
+        show_json(asdict(found))
+        return
+    counts = ", ".join(f"{count} of {score}" for score, count in found.scores.items())
+    out.print(f"{found.labelled} rows scored: {counts or 'none'}")
+    for reason, count in found.rejected.items():
+        out.print(f"{count} rejected: {reason}", markup=False)
+    if found.itself:
+        out.print(f"the model with itself: kappa {_number(found.itself['kappa'])}")
+    if found.spent:
+        out.print(f"the budget of {found.spent} is spent: raise it to go on")
+
+
+@classifier.command("distil")
+def distil_labels(
+    labels: Path = typer.Argument(help="JSONL with a text and a score a line, as `label` writes"),
+    *,
+    model: Path = typer.Option(..., "--out", help="folder for the classifier"),
+    least: int = typer.Option(3, min=1, max=5, help="score from which a text is good"),
+    gold: Path | None = typer.Option(None, help="JSONL of the same form, scored by people"),
+    kind: str = typer.Option("ngrams", help="ngrams (built in) or fasttext (extra `classify`)"),
+    calibration: str = typer.Option("isotonic", help="isotonic, platt or none"),
+    seed: int = typer.Option(1, help="seed; the same rows and seed give the same classifier"),
+    text_field: str = TEXT,
+    score_field: str = typer.Option("score", "--score-field", help="the field with the score"),
+    as_json: bool = JSON,
+) -> None:
+    """Trains a small classifier on a language model's scores and reports who agrees with whom."""
+    from l3_ylink.datakit.quality.classifier import Training
+    from l3_ylink.datakit.quality.distil import GOOD, distil
+
+    how = Training(
+        kind=_one_of("--kind", kind, ("ngrams", "fasttext")),
+        positive=GOOD,
+        calibration=_one_of("--calibration", calibration, ("isotonic", "platt", "none")),
+        seed=seed,
+    )
+    made = distil(labels, model, how, least=least, gold=gold, text_field=text_field, score_field=score_field)
+    _report(made, as_json=as_json)
+
+
 @perplexity.command("train")
 def train_perplexity(
     texts: list[Path] = typer.Argument(help="files or folders: .jsonl, .jsonl.gz, .txt, .parquet"),
@@ -170,6 +244,18 @@ def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> Any:
     return value
 
 
+def _checked(kind: Any, **values: Any) -> Any:
+    from pydantic import ValidationError
+
+    from l3_ylink._kit.documents import describe, first_field
+    from l3_ylink._kit.problems import BadInput
+
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        raise BadInput(describe(error), field=first_field(error)) from error
+
+
 def _groups(rows: Path, text_field: str) -> Any:
     """Rows with their texts in groups of bounded size."""
     from l3_ylink.datakit.quality.labelled import texts_of
@@ -205,6 +291,12 @@ def _report(made: Any, *, as_json: bool) -> None:
     out.print(f"{rows['train']} rows learned from, {rows['calibrate']} to calibrate, {rows['test']} to test")
     show(test["labels"], ("label", "count", "recall", "precision"), as_json=False)
     out.print(f"right {_number(test['equal'])}, kappa {_number(test['kappa'])}")
+    if gold := report.get("source", {}).get("gold"):
+        good = gold["good"]
+        out.print(
+            f"labeller against people on {gold['texts']} texts: right {_number(good['equal'])}, "
+            f"kappa {_number(good['kappa'])}, of the scores {_number(gold['scores']['kappa_quadratic'])}"
+        )
     for name, found in report["reliability"].items():
         out.print(
             f"{name}: AUC {_number(found['auc'])}, Brier {_number(found['brier'])}, "

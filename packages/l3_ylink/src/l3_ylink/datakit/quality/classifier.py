@@ -140,8 +140,12 @@ def probe() -> str:
     return split_units([PROBE]).hash.tobytes().hex()
 
 
-def train(examples: Sequence[Example], folder: Path, how: Training) -> Classifier:
+def train(
+    examples: Sequence[Example], folder: Path, how: Training, about: dict[str, Any] | None = None
+) -> Classifier:
     """Trains, calibrates, tests and writes a classifier; the same rows give the same classifier.
+
+    `about`: more for the report, as where the labels come from.
 
     Raises `BadInput` where there are too few rows, one label only, or no row with the positive label.
     """
@@ -166,7 +170,7 @@ def train(examples: Sequence[Example], folder: Path, how: Training) -> Classifie
         how.longest,
         how.bits,
         fit(how.calibration, held, truth),
-        _report(raw, parts, how, (held, truth)),
+        _report(raw, parts, how, (held, truth)) | ({"source": about} if about else {}),
     )
     _write(made, model)
     return made
