@@ -53,7 +53,7 @@ def checked(source: Source, limits: Limits, needs: str, *, streamed: str = "\0")
     if head.startswith(COMPOUND_FILE):
         raise Unreadable("password" if ENCRYPTED in head else "broken")
     try:
-        archive = zipfile.ZipFile(opened(source))
+        archive = zipfile.ZipFile(source if isinstance(source, Path) else io.BytesIO(source))
     except FAULTS as error:
         raise Unreadable("broken") from error
     try:

@@ -28,6 +28,8 @@ LEAST_LETTERS = 8
 """A page with fewer letters than this and an image is a scan."""
 
 SCAN_SHARE = 0.35
+NAMELESS_SHARE = 0.3
+"""A page is recognised like a scan where more of its characters than this are none."""
 
 
 class _Page(NamedTuple):
@@ -87,10 +89,20 @@ def _read(opened: Session, number: int, *, ocr: bool) -> Read | Skipped:
     found = opened.page(number)
     if not isinstance(found, Read):
         return Skipped(number, str(found))
-    if found.letters < LEAST_LETTERS and found.image_share >= SCAN_SHARE:
-        scan = opened.page(number, "ocr") if ocr else "no_text"
-        return scan if isinstance(scan, Read) else Skipped(number, str(scan))
-    return found
+    scanned = found.letters < LEAST_LETTERS and found.image_share >= SCAN_SHARE
+    if not scanned and not (ocr and _nameless(found)):
+        return found
+    scan = opened.page(number, "ocr") if ocr else "no_text"
+    if isinstance(scan, Read):
+        return scan
+    return Skipped(number, str(scan)) if scanned else found
+
+
+def _nameless(read: Read) -> bool:
+    """Whether the fonts of a page do not say which characters their shapes are."""
+    text = "".join(line.text for line in read.lines)
+    lost = sum("\ue000" <= character <= "\uf8ff" or character == "\ufffd" for character in text)
+    return len(text) > 40 and lost > NAMELESS_SHARE * len(text)
 
 
 def _learn(words: set[str], lines: list[Line]) -> None:

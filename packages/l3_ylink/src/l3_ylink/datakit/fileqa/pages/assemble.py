@@ -18,7 +18,7 @@ from .wrap import NO_CHARS, join_lines, rounded
 
 BULLET = re.compile(r"^([•◦▪▫■□●○◆◇‣⁃∙·–—*\-\uf0b7\uf0a7])(?:\s+|(?=[^\s\-–—*\w]|[\u4e00-\u9fff]))")
 ORDERED = re.compile(
-    r"^((?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)、]|[(（](?:\d{1,3}|[a-zA-Z]|[一二三四五六七八九十]+)[)）]|[①-⑳])\s*"
+    r"^(\d{1,3}(?:[.)](?!\d)|、)|(?:[a-zA-Z]|[ivx]{1,5})[.)](?=\s)|[(（](?:\d{1,3}|[a-zA-Z]|[一二三四五六七八九十]+)[)）]|[①-⑳])\s*"
 )
 NOTE = re.compile(r"^\[\d{1,3}\]\s*\S")
 LEADERS = re.compile(
@@ -217,7 +217,7 @@ class _Column:
     def _paragraph(self, place: int) -> tuple[Block, int]:
         first = self.rows[place]
         words = " ".join(line.text for line in first)
-        mark = BULLET.match(words) or (ORDERED.match(words) if not SECTION.match(words) else None)
+        mark = BULLET.match(words) or (ORDERED.match(words))
         text_left = first[0].box[0]
         if mark:
             text_left += _marker_width(first, mark.end())
