@@ -75,14 +75,14 @@ if __name__ == "__main__":
 
 def corpus(folder: Path, target: Path) -> tuple[int, int]:
     """Writes every readable document of a folder as JSONL; returns documents and bytes of text."""
-    from l3_ylink.datakit.fileqa.extract import extract
+    from l3_ylink.datakit.fileqa.extract import How, extract
     from l3_ylink.datakit.purify.unicode import normalise
 
     target.mkdir()
     count = size = 0
     with open(target / "corpus.jsonl", "w", encoding="utf-8") as stream:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            text = normalise(extract(path.name, path.read_bytes(), extractor="visible").text)
+            text = normalise(extract(path.name, path.read_bytes(), How("visible")).text)
             if text:
                 row = {"id": path.relative_to(folder).as_posix(), "text": text}
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")

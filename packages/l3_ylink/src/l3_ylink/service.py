@@ -182,7 +182,7 @@ def _original(plan: RunPlan, found: Explanation) -> Original:
     if (about.st_mtime_ns, piece.start) != (piece.mtime_ns, 0):
         return Original("", "the file has changed since" if not piece.start else "part of a large file")
     source = plan.recipe.sources[piece.source]
-    for document in read_piece(plan.input, piece, source, extractor=extract.html, longest=extract.longest):
+    for document in read_piece(plan.input, piece, source, how=extract.how, longest=extract.longest):
         if document.id == found.id:
             return Original(document.text, document.error or "")
     return Original("", "the file does not hold it any more")

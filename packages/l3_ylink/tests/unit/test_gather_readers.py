@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.datakit.documents.batch import Document
+from l3_ylink.datakit.fileqa.extract import How
 from l3_ylink.datakit.gather.listing import Block, list_blocks
 from l3_ylink.datakit.gather.readers import read_piece
 from l3_ylink.datakit.recipe import Source
@@ -34,7 +35,7 @@ def read(folder: Path, source: Source = SOURCE, block_bytes: int = 10**9) -> lis
 def documents(blocks: list[Block], folder: Path, source: Source) -> Iterator[Document]:
     for block in blocks:
         for piece in block.pieces:
-            yield from read_piece(folder, piece, source, extractor="visible", longest=10**6)
+            yield from read_piece(folder, piece, source, how=How("visible"), longest=10**6)
 
 
 def packed(kind: str, data: bytes) -> bytes:

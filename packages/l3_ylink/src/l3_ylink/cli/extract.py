@@ -27,7 +27,9 @@ def extract(
     markdown: bool = typer.Option(False, "--markdown", help="print Markdown"),
     html: bool = typer.Option(False, "--html", help="print HTML"),
     source_map: bool = typer.Option(
-        False, "--map", help="print where each piece of the text stands: file, page, box, characters (JSON Lines)"
+        False,
+        "--map",
+        help="print where each piece of the text stands: file, page, box, characters (JSON Lines)",
     ),
     as_json: bool = typer.Option(False, "--json", help="print the blocks as JSON"),
     out_folder: Path | None = typer.Option(
@@ -118,7 +120,9 @@ def _report(document: FileDocument) -> None:
 
 def _write(path: Path, rendered: Rendered, form: Form, folder: Path | None, *, with_map: bool) -> None:
     lines = (
-        json.dumps({"file": str(path), "text": rendered.text[s.start : s.end], **s.as_json()}, ensure_ascii=False)
+        json.dumps(
+            {"file": str(path), "text": rendered.text[s.start : s.end], **s.as_json()}, ensure_ascii=False
+        )
         for s in rendered.spans
     )
     if folder is None:

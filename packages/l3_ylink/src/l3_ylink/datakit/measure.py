@@ -73,7 +73,7 @@ def _read(
             yield _crashed(piece, source.name)
             continue
         reading(piece.path)
-        yield from read_piece(folder, piece, source, extractor=extract.html, longest=extract.longest)
+        yield from read_piece(folder, piece, source, how=extract.how, longest=extract.longest)
 
 
 def _crashed(piece: Piece, source: str) -> Document:

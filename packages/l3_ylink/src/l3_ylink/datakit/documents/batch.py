@@ -11,7 +11,10 @@ from l3_ylink.datakit.quality.units import Units, split_units
 
 @dataclass(frozen=True)
 class Document:
-    """One text with where it came from.  `error` says why there is no text; `date` is ISO 8601."""
+    """One text with where it came from.  `error` says why there is no text; `date` is ISO 8601.
+
+    `skipped` names pages of the file that could not be read.
+    """
 
     id: str
     source: str
@@ -23,6 +26,7 @@ class Document:
     undecodable: int = 0
     url: str = ""
     date: str = ""
+    skipped: str = ""
 
 
 @dataclass

@@ -14,9 +14,9 @@ import zstandard
 from .decode import decode
 from .document import read_document
 from .html import html_text
-from .limits import REASONS
+from .limits import REASONS, Limits
 from .markdown import markdown_text
-from .render import render
+from .render import Form, render
 
 MOST_UNPACKED = 512_000_000
 """Bytes that a compressed file may unpack to."""
@@ -45,12 +45,22 @@ BLOCKS = ("pdf", "docx", "pptx", "xlsx", "epub")
 
 
 class Extracted(NamedTuple):
-    """A document's text, or the reason why there is none."""
+    """A document's text, or the reason why there is none; `skipped` names pages that could not be read."""
 
     text: str = ""
     error: str | None = None
     title: str = ""
     undecodable: int = 0
+    skipped: str = ""
+
+
+class How(NamedTuple):
+    """How files are read: main or all text of HTML, scans recognised or not, and what a page may take."""
+
+    html: str = "trafilatura"
+    ocr: bool = True
+    page_seconds: float = 20.0
+    form: Form = "text"
 
 
 def format_of(path: str) -> str:
@@ -77,12 +87,13 @@ def unpack(path: str, data: bytes) -> bytes:
     return bytes(content)
 
 
-def extract(path: str, data: bytes, *, extractor: str = "trafilatura") -> Extracted:
+def extract(path: str, data: bytes, how: How | None = None) -> Extracted:
     """The text of a file that is one document."""
+    how = how or How()
     readers: dict[str, Callable[[bytes], Extracted]] = {
-        "html": lambda content: _html(content, extractor),
+        "html": lambda content: _html(content, how.html),
         "markdown": _markdown,
-        **dict.fromkeys(BLOCKS, lambda content: _blocks(format_of(path), content)),
+        **dict.fromkeys(BLOCKS, lambda content: _blocks(format_of(path), content, how)),
     }
     try:
         content = unpack(path, data)
@@ -94,9 +105,14 @@ def extract(path: str, data: bytes, *, extractor: str = "trafilatura") -> Extrac
     return found if found.text.strip() else found._replace(text="", error=found.error or "empty")
 
 
-def _blocks(kind: str, content: bytes) -> Extracted:
-    document = read_document(f"file.{kind}", content)
-    return Extracted(render(document.blocks).text, error=document.error, title=document.title)
+def _blocks(kind: str, content: bytes, how: How) -> Extracted:
+    limits = Limits(page_seconds=how.page_seconds)
+    document = read_document(f"file.{kind}", content, ocr=how.ocr, limits=limits)
+    skipped = "; ".join(
+        f"{item.part or f'page {item.page}'}: {item.reason}" for item in document.skipped[:20]
+    )
+    text = render(document.blocks, how.form).text
+    return Extracted(text, error=document.error, title=document.title, skipped=skipped)
 
 
 def _is_utf_16(content: bytes) -> bool:

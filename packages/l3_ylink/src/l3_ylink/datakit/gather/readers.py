@@ -9,7 +9,7 @@ from typing import Any
 
 from l3_ylink.datakit.documents.batch import Document
 from l3_ylink.datakit.fileqa.decode import decode
-from l3_ylink.datakit.fileqa.extract import Extracted, extract, unpack
+from l3_ylink.datakit.fileqa.extract import Extracted, How, extract, unpack
 from l3_ylink.datakit.recipe import Source
 
 from .formats import format_of
@@ -24,15 +24,13 @@ ABOUT = {"id", "title", *URL_FIELDS, *DATE_FIELDS}
 """Fields of a row, besides its text, that say something of the document."""
 
 
-def read_piece(
-    folder: Path, piece: Piece, source: Source, *, extractor: str, longest: int
-) -> Iterator[Document]:
+def read_piece(folder: Path, piece: Piece, source: Source, *, how: How, longest: int) -> Iterator[Document]:
     """The documents of a piece; one longer than `longest` characters comes in parts (`id~2` …)."""
-    for document in _read(folder, piece, source, extractor):
+    for document in _read(folder, piece, source, how):
         yield from _parts(document, longest)
 
 
-def _read(folder: Path, piece: Piece, source: Source, extractor: str) -> Iterator[Document]:
+def _read(folder: Path, piece: Piece, source: Source, how: How) -> Iterator[Document]:
     kind = format_of(piece.path)
     try:
         if kind == "jsonl":
@@ -43,11 +41,11 @@ def _read(folder: Path, piece: Piece, source: Source, extractor: str) -> Iterato
             names = {source.text_field, *ABOUT}
             yield from _rows(parquet_rows(folder, piece, names), piece, source, kind)
         elif kind == "warc":
-            yield from _warc(folder, piece, source, extractor)
+            yield from _warc(folder, piece, source, how)
         elif source.split is not None:
             yield from _split(folder, piece, source, kind)
         else:
-            found = extract(piece.path, _content(folder, piece), extractor=extractor)
+            found = extract(piece.path, _content(folder, piece), how)
             yield _document(piece.path, source, piece.path, kind, found)
     except OSError as error:
         found = Extracted(error=f"unreadable: {error.strerror or error}")
@@ -62,9 +60,8 @@ def _content(folder: Path, piece: Piece) -> bytes:
 def _document(
     mark: str, source: Source, path: str, kind: str, found: Extracted, *, url: str = "", date: str = ""
 ) -> Document:
-    return Document(
-        mark, source.name, path, kind, found.text, found.error, found.title, found.undecodable, url, date
-    )
+    about = (found.title, found.undecodable, url, date, found.skipped)
+    return Document(mark, source.name, path, kind, found.text, found.error, *about)
 
 
 def _split(folder: Path, piece: Piece, source: Source, kind: str) -> Iterator[Document]:
@@ -105,11 +102,11 @@ def _first(fields: dict[str, Any], names: tuple[str, ...]) -> str:
     return next((str(value) for value in values if not isinstance(value, dict | list)), "")
 
 
-def _warc(folder: Path, piece: Piece, source: Source, extractor: str) -> Iterator[Document]:
+def _warc(folder: Path, piece: Piece, source: Source, how: How) -> Iterator[Document]:
     for record in warc_records(folder, piece):
         found = Extracted(error=record.error)
         if not record.error:
-            found = extract(f"record{record.ending}", record.body, extractor=extractor)
+            found = extract(f"record{record.ending}", record.body, how)
         mark = f"{piece.path}#{record.place}"
         yield _document(mark, source, piece.path, "warc", found, url=record.url, date=record.date)
 
