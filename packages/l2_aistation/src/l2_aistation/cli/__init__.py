@@ -19,10 +19,22 @@ from l2_aistation._kit.tokens import TokenStore
 from l2_aistation.documents import JobRecord, JobSpec
 from l2_aistation.settings import Settings
 
-from . import admin, chaos, jobs, metering, policy, simulate, spares, whatif
+from . import admin, chaos, health, jobs, metering, policy, simulate, spares, whatif
 from .common import AsJson, app
 
-__all__ = ["admin", "app", "chaos", "jobs", "main", "metering", "policy", "simulate", "spares", "whatif"]
+__all__ = [
+    "admin",
+    "app",
+    "chaos",
+    "health",
+    "jobs",
+    "main",
+    "metering",
+    "policy",
+    "simulate",
+    "spares",
+    "whatif",
+]
 
 add_config_command(app, Settings)
 DOCUMENTS: dict[str, type[Document]] = {"job-spec": JobSpec, "job-record": JobRecord}
