@@ -127,7 +127,10 @@ def _lead(block: Block) -> str:
         return "#" * max(block.level, 1) + " "
     if block.kind in ("list", "contents"):
         ordered = re.search(r"\d+", block.marker)
-        return "  " * (max(block.level, 1) - 1) + (f"{ordered.group()}. " if ordered else "- ")
+        mark = f"{ordered.group()}. " if ordered else "- "
+        if block.marker[:1] == "(":
+            mark = f"- {block.marker} "
+        return "  " * (max(block.level, 1) - 1) + mark
     return "> " if block.kind == "note" else ""
 
 

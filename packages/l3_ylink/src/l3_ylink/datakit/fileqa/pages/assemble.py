@@ -14,7 +14,7 @@ from l3_ylink.datakit.fileqa.blocks import Block, Span
 from .columns import in_reading_order
 from .lines import Line
 from .tables import Found
-from .wrap import NO_CHARS, join_lines, rounded
+from .wrap import NO_CHARS, STARTS_WIDE, join_lines, rounded
 
 BULLET = re.compile(r"^([•◦▪▫■□●○◆◇‣⁃∙·–—*\-\uf0b7\uf0a7])(?:\s+|(?=[^\s\-–—*\w]|[\u4e00-\u9fff]))")
 ORDERED = re.compile(
@@ -88,8 +88,8 @@ def _split_at_tables(
     for line in part:
         while waiting:
             table = waiting[0]
-            middle = (table.box[0] + table.box[2]) / 2
-            if table.box[1] > line.baseline or not across[0] - 40 <= middle <= across[1] + 40:
+            beside = table.box[2] < across[0] or table.box[0] > across[1]
+            if table.box[1] > line.baseline or beside:
                 break
             if held:
                 yield held
@@ -259,14 +259,27 @@ class _Column:
         if (
             ORDERED.match(words)
             and (marked or here[0].box[0] > before[0].box[0] - 1)
-            and _ends_early(before, self.right)
+            and _ends_early(before, self._right_of(place - 1))
         ):
             return False
         if here[0].box[0] > before[0].box[0] + 1.2 * size and not (marked and place and before is first):
             return False  # the first line of the next paragraph is set in
         if marked and here[0].box[0] < text_left - 1.5 * size:
             return False
-        return not _ends_early(before, self.right)
+        return not _ends_early(before, self._right_of(place - 1))
+
+    def _right_of(self, place: int) -> float:
+        """Where the lines around a row end: the column's right edge, or that of text set beside a picture."""
+        if STARTS_WIDE.match(self.rows[place][-1].text[-1:]):
+            return self.right  # lines of verse are all of one length
+        first = last = place
+        while first > 0 and place - first < 6 and abs(self._gap(first)) < PARAGRAPH_GAP:
+            first -= 1
+        while last + 1 < len(self.rows) and last - place < 6 and abs(self._gap(last + 1)) < PARAGRAPH_GAP:
+            last += 1
+        ends = [row[-1].box[2] for row in self.rows[first : last + 1]]
+        flush = sum(end > max(ends) - 1.5 * self.rows[place][-1].size for end in ends)
+        return max(ends) if len(ends) >= 6 and flush >= 0.6 * len(ends) else self.right
 
 
 def _levelled(blocks: list[Block]) -> list[Block]:

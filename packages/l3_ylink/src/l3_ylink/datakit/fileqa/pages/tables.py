@@ -137,9 +137,14 @@ def _found(
 ) -> Found | None:
     """The table if it is one: text in two columns at least, and not the frame of a listing."""
     kept = [tuple(cell for _, cell in sorted(row, key=lambda item: item[0])) for row in rows]
-    full = [row for row in kept if row and any(cell.text for cell in row)]
-    if not full or (len(full) < len(kept) and any(cell.rows > 1 for row in kept for cell in row)):
-        full = [row for row in kept if row]
+    covered = {
+        below for top, row in enumerate(kept) for cell in row for below in range(top + 1, top + cell.rows)
+    }
+    full = [
+        row
+        for place, row in enumerate(kept)
+        if place in covered or any(cell.text or cell.rows > 1 for cell in row)
+    ]
     filled = {place for row in rows for place, cell in row if cell.text}
     cells = [cell for row in full for cell in row]
     if len(filled) < 2 or sum(bool(cell.text) for cell in cells) < LEAST_FILLED * len(cells):
