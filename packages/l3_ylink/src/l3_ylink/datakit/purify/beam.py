@@ -8,6 +8,7 @@ best few texts for each place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -19,16 +20,21 @@ from .chinese import OTHER, ChineseModel
 LOST, SECOND = 256, 257
 WHOLE = 512
 WIDTH = 16
+NEVER = -1e9
 
 Codes = npt.NDArray[np.uint32]
 
 
 class Move(NamedTuple):
-    """Characters that can come next, how many items they take, and what the step costs in nats."""
+    """Characters that can come next, how many items they take, and what the step costs in nats.
+
+    `fits(before, codes)` says of which character before (elementwise) a character may come.
+    """
 
     codes: Codes
     items: int
     cost: float = 0.0
+    fits: Callable[[Codes, Codes], npt.NDArray[np.bool_]] | None = None
 
 
 class Reading(Protocol):
@@ -76,12 +82,15 @@ def _go(here: _Texts, place: int, move: Move, model: ChineseModel) -> _Texts:
     last = here.last[parent]
     symbol = np.tile(symbols, count)
     score = here.score[parent] + model.after(here.before[parent], last, symbol) - move.cost
+    code = np.tile(move.codes, count)
+    if move.fits is not None:
+        score = np.where(move.fits(here.code[parent], code), score, NEVER)
     best = np.argsort(-score, kind="stable")[:WIDTH]
     return _Texts(
         score[best],
         last[best],
         symbol[best],
-        np.tile(move.codes, count)[best],
+        code[best],
         np.full(len(best), place, np.int64),
         parent[best],
     )

@@ -31,6 +31,13 @@ ODD = -11.5
 """A character whose own log probability is below is odd: one in a hundred of clean text is."""
 
 
+HARDLY_USED = ((0x2474, 0x249C), (0x3220, 0x3400), (0xFE30, 0xFE70))
+"""Numbers in parentheses and the like: in running text they are halves of other characters."""
+
+AROUND, PRIOR = 1.0, 1.0
+"""Weight of the text around in the mixture, and how many more times a context must come to be believed."""
+
+
 class ChineseModel:
     """The model, with the forms and the readings of characters that came with it."""
 
@@ -56,6 +63,8 @@ class ChineseModel:
         self.spread = spread
         own = first - spread
         self.odd = (own < ODD)[self.symbol] & (self.symbol >= RARE)
+        for start, end in HARDLY_USED:
+            self.odd[start:end] = True
 
     def _take(self, size: int) -> memoryview:
         part, self._rest = self._rest[:size], self._rest[size:]
@@ -105,13 +114,54 @@ class ChineseModel:
         cost: F32 = (log - self.spread[symbols]).astype(np.float32)
         return cost
 
+    def adapted(self, texts: list[str]) -> Adapted:
+        """The model with what some texts around a place say: their words are likely there too."""
+        rows = [self.symbols(_codes(text)) for text in texts]
+        return Adapted(self, np.concatenate([np.append(row, OTHER) for row in rows]))
+
     def score(self, text: str) -> float:
         """log probability of a text, in nats; it begins as a line does."""
         if not text:
             return 0.0
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        symbols = np.concatenate([np.full(2, OTHER, np.int64), self.symbols(codes)])
-        return float(self.after(symbols[:-2], symbols[1:-1], symbols[2:]).sum())
+        return float(self.logs(text).sum())
+
+    def logs(self, text: str) -> F32:
+        """log probability of each character of a text."""
+        symbols = np.concatenate([np.full(2, OTHER, np.int64), self.symbols(_codes(text))])
+        return self.after(symbols[:-2], symbols[1:-1], symbols[2:])
+
+
+class Adapted(ChineseModel):
+    """A model mixed with counts of the text around: pairs and threes of symbols that stand there."""
+
+    def __init__(self, model: ChineseModel, symbols: I64) -> None:
+        self.__dict__.update(model.__dict__)
+        size = self.size
+        pairs = symbols[:-1] * size + symbols[1:]
+        self._pairs, self._pair_counts = np.unique(pairs, return_counts=True)
+        self._threes, self._three_counts = np.unique(pairs[:-1] * size + symbols[2:], return_counts=True)
+        self._firsts = np.bincount(symbols, minlength=size)
+
+    def after(self, before: I64, last: I64, symbols: I64) -> F32:
+        own = super().after(before, last, symbols)
+        context = before * self.size + last
+        pair = self._count(self._pairs, self._pair_counts, last * self.size + symbols)
+        three = self._count(self._threes, self._three_counts, context * self.size + symbols)
+        here = pair / (self._firsts[last] + PRIOR)
+        here += three / (self._count(self._pairs, self._pair_counts, context) + PRIOR)
+        spread = np.where(symbols < FIRST_HAN, np.exp(-self.spread[symbols]), 1)
+        mixed: F32 = np.log(np.exp(own) + AROUND * here * spread).astype(np.float32)
+        return mixed
+
+    def _count(self, keys: I64, counts: I64, wanted: I64) -> npt.NDArray[np.float64]:
+        if not len(keys):
+            return np.zeros(len(wanted))
+        place, known = _find(keys, wanted)
+        return np.where(known, counts[place], 0).astype(np.float64)
+
+
+def _codes(text: str) -> U32:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _find(keys: I64, wanted: I64) -> tuple[I64, npt.NDArray[np.bool_]]:

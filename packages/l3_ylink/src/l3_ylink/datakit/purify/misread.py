@@ -10,28 +10,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from l3_ylink.datakit.quality.characters import SIMPLIFIED, TRADITIONAL, characters
 
-from .beam import LOST, SECOND, WHOLE, Codes, Move, likeliest
+from .beam import LOST, SECOND, WHOLE, Codes, Move, Reading, likeliest
 from .chinese import OTHER, RARE, ChineseModel, chinese
 
 SYLLABLE = "[a-züāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜêńňǹḿ]{1,6}"
 BROKEN = re.compile(rf"(?:[?\ufffd]|(?<=[\u3400-\u9fff\ue000-\uf8ff]))({SYLLABLE})\)")
-TONE = re.compile("[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
+MAYBE_BROKEN = re.compile("[?\ufffd][a-zü]{1,6}\\)|[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ][a-z]{0,2}\\)")
+CERTAIN = re.compile(f"[?\ufffd]{SYLLABLE}\\)|\ufffd")
 LOST_HALF = re.compile("(?<=[\u3400-\u9fff])\ufffd|\ufffd(?=[\u3400-\u9fff])")
 
-UNREAD = frozenset((*range(0xA2, 0xB0), *range(0xF8, 0xFF)))
-"""First bytes of pairs that GBK leaves free: a reader makes one mark of such a pair."""
+SOME_FREE = 40
+"""Of pairs with a first byte, how many must be free for a mark to be one of them."""
 
 LOSS = 5.0
 """Cost of a lost byte that left a mark."""
 HIDDEN = 11.0
 """Cost of a lost byte that left none."""
+UTF_8_CHARACTER = re.compile(rb"[\xe2-\xef][\x80-\xbf]{2}")
+UTF_8_SHARE = 0.3
+"""GBK has whole UTF-8 characters in a twentieth of its bytes by chance; damaged UTF-8 in more than half."""
+
+HIDDEN_NEAR = 10
+"""A byte lost without a mark is thought of where an odd character comes within so many bytes."""
+
 OTHER_SCRIPT = 4.0
 TELLING = 3
 """How many more characters of one script than of the other tell which one a text is in."""
@@ -39,10 +48,11 @@ TELLING = 3
 MARGIN = 8.0
 """How many nats likelier a repaired span must be than the span as it stands."""
 
+DOUBTFUL, FEW = -11.5, 4
 LIKELY, STRETCH = -9.0, 10
 """Nats a character that each stretch of a repaired span must reach; clean text has -4 to -7, misread -11."""
 
-WINDOW, LEAST_ODD = 8, 3
+WINDOW, LEAST_ODD = 6, 2
 NEAR = 24
 MOST = 20_000
 """Characters of one text that are looked at: a text that is odd all over is not Chinese."""
@@ -56,13 +66,14 @@ class Span(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    pair: np.ndarray
+    pair: npt.NDArray[np.uint32]
     of_lead: dict[int, Codes]
     of_trail: dict[int, Codes]
     lead: dict[int, int]
     trail: dict[int, int]
     vocabulary: Codes
-    utf_8: np.ndarray
+    utf_8: npt.NDArray[np.uint8]
+    unread: npt.NDArray[np.bool_]
 
 
 @cache
@@ -79,7 +90,7 @@ def _tables() -> _Tables:
                 pair[first, second] = ord(character)
                 lead[ord(character)], trail[ord(character)] = first, second
     known = [code for code in lead if model.symbol[code] != RARE and model.symbol[code] != OTHER]
-    known = [code for code in known if not 0xE000 <= code < 0xF900]
+    known = [code for code in known if _may_be_guessed(code, model)]
     of_lead: dict[int, list[int]] = {}
     of_trail: dict[int, list[int]] = {}
     for code in known:
@@ -87,7 +98,15 @@ def _tables() -> _Tables:
         of_trail.setdefault(trail[code], []).append(code)
     vocabulary = np.asarray([code for code in known if code >= 0x800], np.uint32)
     utf_8 = np.asarray([list(chr(code).encode()) for code in vocabulary.tolist()], np.uint8)
-    return _Tables(pair, _rows(of_lead), _rows(of_trail), lead, trail, vocabulary, utf_8)
+    unread = (pair == 0) | ((pair >= 0xE000) & (pair < 0xF900))
+    return _Tables(pair, _rows(of_lead), _rows(of_trail), lead, trail, vocabulary, utf_8, unread)
+
+
+def _may_be_guessed(code: int, model: ChineseModel) -> bool:
+    """Not full-width digits and letters, private characters, or variants that neither script writes."""
+    if 0xE000 <= code < 0xF900 or (0xFF10 <= code < 0xFF5B and chr(code).isalnum()):
+        return False
+    return bool(model.fold[code] == code) or len(chr(code).encode("cp950", "ignore")) == 2
 
 
 def _rows(lists: dict[int, list[int]]) -> dict[int, Codes]:
@@ -124,6 +143,8 @@ def itemise(text: str, model: ChineseModel) -> Items:
             items.append(LOST)
         elif code < 0x80 and code != 0x3F:
             items.append(code)
+        elif code in (0x80, 0x20AC):
+            items.append(0x80)
         elif code in (0x3F, 0xFFFD):
             mark[size] = code
             items += (LOST, SECOND)
@@ -141,8 +162,8 @@ class OneByteLate:
     def __init__(self, items: Items, *, traditional: bool | None) -> None:
         self._row, self._sound, odd, self._mark = items
         self._traditional = traditional
-        near = np.convolve(np.asarray([*odd, *[False] * 7], np.int8), np.ones(8, np.int8), "full")[7:]
-        self._hidden = (near[: len(odd)] >= 4).tolist()
+        near = np.convolve(np.asarray(odd, np.int8), np.ones(HIDDEN_NEAR, np.int8), "full")
+        self._hidden = (near[HIDDEN_NEAR - 1 :] > 0).tolist()
         self._tables = _tables()
         self._readings = chinese().readings
 
@@ -153,10 +174,17 @@ class OneByteLate:
         if item == LOST:
             return self._lost(place)
         if item == SECOND:
-            return list(self._guesses(self._tables.of_trail.get(self._at(place + 1), NONE), 2, 0.0))
+            found = self._tables.of_trail.get(self._at(place + 1), NONE)
+            return [move._replace(fits=self._unread) for move in self._guesses(found, 2, 0.0)]
         if item < 0x81:
-            return [Move(_one(item), 1)]
+            return [Move(_one(0x20AC if item == 0x80 else item), 1)]
         return self._character(place, item)
+
+    def _unread(self, before: Codes, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Whether the second half of one character with the first half of the next is a pair left free."""
+        trails = [self._tables.trail.get(code, 0) for code in before.tolist()]
+        leads = [self._tables.lead.get(code, 0) for code in codes.tolist()]
+        return self._tables.unread[trails, leads]
 
     def _at(self, place: int) -> int:
         return self._row[place] if place < len(self._row) else WHOLE
@@ -164,11 +192,27 @@ class OneByteLate:
     def _lost(self, place: int) -> list[Move]:
         """A mark as itself, or as the first half of the character whose second half follows."""
         if place in self._sound:
-            found = self._tables.of_trail.get(self._at(place + 1), NONE)
-            found = found[[self._between(place, code) for code in found.tolist()]]
-            return list(self._guesses(found, 2, LOSS))
+            return list(self._broken(place))
         found = self._tables.of_trail.get(self._at(place + 2), NONE)
         return [Move(_one(self._mark[place]), 2), *self._guesses(found, 3, LOSS)]
+
+    def _broken(self, place: int) -> Iterator[Move]:
+        """The character that an annotation was put into: its first half is lost, perhaps its second too."""
+        after = self._at(place + 1)
+        if after != LOST:
+            found = self._tables.of_trail.get(after, NONE)
+            yield from self._guesses(found[[self._between(place, code) for code in found.tolist()]], 2, LOSS)
+        elif place + 1 not in self._sound:
+            found = self._tables.vocabulary
+            found = found[[self._between(place, code) for code in found.tolist()]]
+            yield from self._guesses(found, 3, LOSS)
+            yield from self._guesses(self._before_free(found), 2, LOSS)
+
+    def _before_free(self, found: Codes) -> Codes:
+        """Characters whose second half begins a pair that GBK leaves free."""
+        trails = [self._tables.trail[code] for code in found.tolist()]
+        free: Codes = found[self._tables.unread.sum(axis=1)[trails] > SOME_FREE]
+        return free
 
     def _between(self, place: int, code: int) -> bool:
         """Whether the lost first half of `code`, with the byte before it, was read as the annotation says."""
@@ -197,8 +241,7 @@ class OneByteLate:
             yield from self._guesses(found[[chr(code) in said for code in found.tolist()]], 2, LOSS)
             return
         yield from self._guesses(found, 3, LOSS)
-        unread = [self._tables.trail[code] in UNREAD for code in found.tolist()]
-        yield from self._guesses(found[unread], 2, LOSS)
+        yield from self._guesses(self._before_free(found), 2, LOSS)
 
     def _guesses(self, codes: Codes, items: int, cost: float) -> Iterator[Move]:
         """Guesses, dearer where they are of the other script than the text."""
@@ -214,20 +257,10 @@ class OneByteLate:
 
 
 class Utf8:
-    """Items read as UTF-8; a mark, or nothing at all, may stand for the third byte of a character."""
+    """Items read as UTF-8; a mark may stand for one or two bytes of a character."""
 
     def __init__(self, items: Items) -> None:
         self._row, self._mark = items.items, items.mark
-        self._tables = _tables()
-
-    @cached_property
-    def _by_two(self) -> dict[tuple[int, int], Codes]:
-        found: dict[tuple[int, int], list[int]] = {}
-        for code, (first, second, _) in zip(
-            self._tables.vocabulary.tolist(), self._tables.utf_8.tolist(), strict=True
-        ):
-            found.setdefault((first, second), []).append(code)
-        return {key: np.asarray(codes, np.uint32) for key, codes in found.items()}
 
     def moves(self, place: int) -> list[Move]:
         item = self._row[place]
@@ -235,24 +268,55 @@ class Utf8:
             return [Move(_one(item - WHOLE), 1)]
         if item < 0x80:
             return [Move(_one(item), 1)]
-        if item == LOST:
-            return [Move(_one(self._mark[place]), 2)] if place in self._mark else []
-        return self._character(place, item)
+        moves = [] if item in (LOST, SECOND) else list(self._exact(place, item))
+        if item == LOST and place in self._mark:
+            moves.append(Move(_one(self._mark[place]), 2))
+        for known, items in self._slots(place, 3):
+            lost = sum(byte is None for byte in known)
+            if 0 < lost < 3:
+                found = of_utf_8(known)
+                if len(found):
+                    moves.append(Move(found, items, 0.0 if item == SECOND else LOSS))
+        if 0xE0 <= item < 0xF0 and place + 1 < len(self._row) and self._row[place + 1] < LOST:
+            found = of_utf_8((item, self._row[place + 1], None))
+            if len(found):
+                moves.append(Move(found, 2, HIDDEN))
+        return moves
 
-    def _character(self, place: int, lead: int) -> list[Move]:
+    def _exact(self, place: int, lead: int) -> Iterator[Move]:
         size = 2 if 0xC2 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 4 if 0xF0 <= lead < 0xF5 else 0
         row = self._row[place : place + size]
-        moves = []
         if size and len(row) == size and all(0x80 <= item < 0xC0 for item in row[1:]):
             text = bytes(row).decode("utf-8", "ignore")
             if text:
-                moves.append(Move(_one(ord(text)), size))
-        if size == 3:
-            found = self._by_two.get((row[0], row[1]), NONE) if len(row) > 1 else NONE
-            if len(found):
-                after = row[2] if len(row) > 2 else WHOLE
-                moves.append(Move(found, 4, LOSS) if after == LOST else Move(found, 2, HIDDEN))
-        return moves
+                yield Move(_one(ord(text)), size)
+
+    def _slots(self, place: int, count: int) -> Iterator[tuple[tuple[int | None, ...], int]]:
+        """Ways to take some bytes from the items: known ones, or None for a lost one, with items taken."""
+        if count == 0:
+            yield (), 0
+            return
+        item = self._row[place] if place < len(self._row) else WHOLE
+        if 0x80 <= item < LOST:
+            ways: tuple[tuple[int | None, int], ...] = ((item, 1),)
+        elif item == LOST and place in self._mark:
+            ways = ((None, 2), (None, 1))
+        else:
+            ways = ((None, 1),) if item == SECOND else ()
+        for byte, items in ways:
+            for rest, more in self._slots(place + items, count - 1):
+                yield (byte, *rest), items + more
+
+
+@lru_cache(maxsize=4096)
+def of_utf_8(known: tuple[int | None, ...]) -> Codes:
+    """The known characters whose three bytes are these, None standing for any."""
+    tables = _tables()
+    fits = np.ones(len(tables.vocabulary), bool)
+    for place, byte in enumerate(known):
+        if byte is not None:
+            fits &= tables.utf_8[:, place] == byte
+    return tables.vocabulary[fits]
 
 
 def _one(code: int) -> Codes:
@@ -266,7 +330,7 @@ def suspects(text: str, model: ChineseModel) -> list[Span]:
     last = LEAST_ODD - 1
     close = np.flatnonzero(odd[last:] - odd[: len(odd) - last] < WINDOW)
     places = {int(place) for step in range(LEAST_ODD) for place in odd[close + step]}
-    if ")" in text and TONE.search(text):
+    if ")" in text and MAYBE_BROKEN.search(text):
         places |= {match.start() for match in BROKEN.finditer(text) if match[1] in model.readings}
     if "\ufffd" in text:
         places |= {match.start() for match in LOST_HALF.finditer(text)}
@@ -284,26 +348,37 @@ def suspects(text: str, model: ChineseModel) -> list[Span]:
 
 def repair_chinese(text: str) -> str:
     """The text with what was misread in it restored; the text itself where nothing certain was found."""
-    model = chinese()
-    parts: list[str] = []
-    done = looked = 0
-    spans = suspects(text, model)
-    traditional = script_around(text, spans) if spans else None
-    for span in spans:
-        looked += span.end - span.start
-        if looked > MOST:
-            break
-        found = restored(text[span.start : span.end], model, traditional)
-        parts += (text[done : span.start], found)
-        done = span.end
-    return "".join(parts) + text[done:]
-
-
-def script_around(text: str, spans: list[Span]) -> bool | None:
-    """True: around the spans traditional characters prevail, False: simplified ones, None: neither."""
+    spans = suspects(text, chinese())
+    if not spans:
+        return text
     edges = [0, *(edge for span in spans for edge in span), len(text)]
-    around = "".join(text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True))
-    difference = _count(around, TRADITIONAL) - _count(around, SIMPLIFIED)
+    around = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    traditional = script_of("".join(around))
+    model = chinese().adapted(around)
+    parts, looked = [around[0]], 0
+    for span, after in zip(spans, around[1:], strict=True):
+        piece = text[span.start : span.end]
+        looked += len(piece)
+        if looked <= MOST and (doubtful(piece, model) or CERTAIN.search(piece)):
+            ends = not after or after.startswith("\n")
+            piece = (
+                restored(piece + "\n", model, traditional)[:-1]
+                if ends
+                else restored(piece, model, traditional)
+            )
+        parts += (piece, after)
+    return "".join(parts)
+
+
+def doubtful(text: str, model: ChineseModel) -> bool:
+    """Whether a stretch of a few Chinese characters reads badly as it stands."""
+    logs = model.logs(text)[[character >= "\u3000" for character in text]]
+    return len(logs) < FEW or bool(np.convolve(logs, np.full(FEW, 1 / FEW), "valid").min() < DOUBTFUL)
+
+
+def script_of(text: str) -> bool | None:
+    """True: traditional characters prevail, False: simplified ones, None: neither by much."""
+    difference = _count(text, TRADITIONAL) - _count(text, SIMPLIFIED)
     return difference > 0 if abs(difference) >= TELLING else None
 
 
@@ -311,22 +386,30 @@ def restored(text: str, model: ChineseModel, traditional: bool | None) -> str:
     """The likeliest of a span as it stands, read as UTF-8, and read as GBK with bytes lost."""
     items = itemise(text, model)
     best, bar = text, model.score(text) + MARGIN
-    for reading in (Utf8(items), OneByteLate(items, traditional=traditional)):
+    readings: list[Reading] = [OneByteLate(items, traditional=traditional)]
+    if _utf_8_share(items.items) > UTF_8_SHARE:
+        readings.insert(0, Utf8(items))
+    for reading in readings:
         found = likeliest(items.items, reading, model)
         if found and found[1] > bar and found[0] != text and likely(found[0], text, model, traditional):
             best, bar = found
     return best
 
 
+def _utf_8_share(items: list[int]) -> float:
+    """The share of bytes beyond ASCII that stand in whole characters of UTF-8."""
+    data = bytes(item if item < LOST else 0 for item in items)
+    high = sum(byte >= 0x80 for byte in data)
+    return 3 * len(UTF_8_CHARACTER.findall(data)) / high if high else 0.0
+
+
 def likely(text: str, before: str, model: ChineseModel, traditional: bool | None) -> bool:
     """Whether a text reads as Chinese, its worst stretch too, and brings in nothing of the other script."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     if traditional is not None:
         other = SIMPLIFIED if traditional else TRADITIONAL
         if _count(text, other) > _count(before, other):
             return False
-    symbols = np.concatenate([np.full(2, OTHER, np.int64), model.symbols(codes)])
-    logs = model.after(symbols[:-2], symbols[1:-1], symbols[2:])[codes >= 0x3000]
+    logs = model.logs(text)[[character >= "\u3000" for character in text]]
     if not len(logs):
         return False
     stretch = min(len(logs), STRETCH)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from l3_ylink.datakit.quality.characters import codes_of
 
 from .chinese import RARE, chinese
-from .misread import repair_chinese
+from .misread import MAYBE_BROKEN, repair_chinese
 from .pinyin import Policy, strip
 
 WESTERN = re.compile(
@@ -30,11 +30,15 @@ HIGH = (
     "\u2030\u2039\u203a\u20ac\u2122"
 )
 LATIN_RUN = re.compile(f"[{HIGH}]{{2,}}")
+WINDOWS = {
+    text: byte for byte in range(0x80, 0xA0) for text in [bytes((byte,)).decode("cp1252", "ignore")] if text
+}
 LATIN_CERTAIN = 8
 """Characters of the longest run from which GBK read as Latin-1 is believed: four Chinese ones."""
 
-LIKELY = -8.0
-"""Nats a character that a text must reach to be Chinese: clean text has -4 to -7, misread text -11."""
+LIKELY, KNOWN = -9.5, 0.8
+"""Nats a character that a text must reach to be Chinese (clean text has -4 to -7, old poems -9, misread text
+-12), and how many of its characters the model must know."""
 
 TONES = "āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ"
 ODD, HIGH_LATIN, TONE = 1, 2, 4
@@ -56,12 +60,10 @@ def repair(text: str, *, pinyin: Policy = "converted") -> Repaired:
         return Repaired(text)
     seen = _seen(text)
     text, annotations = strip(text, pinyin) if seen & TONE else (text, 0)
-    if not seen & (HIGH_LATIN | ODD | TONE):
-        return Repaired(text)
     before = text
     if seen & HIGH_LATIN and LATIN_RUN.search(text):
         text = "\n".join(map(_line, text.split("\n")))
-    if seen & (ODD | TONE):
+    if seen & (ODD | TONE) or MAYBE_BROKEN.search(text):
         text = repair_chinese(text)
     changed = 0
     if text != before:
@@ -104,7 +106,10 @@ def _western(line: str) -> str:
 
 
 def _gbk_as_latin(line: str) -> str:
-    """Undoes GBK read as Latin-1 or Windows-1252, where a run of some length becomes likely Chinese."""
+    """Undoes GBK read as Latin-1 or Windows-1252, where the line or long runs become likely Chinese."""
+    whole = _read(line)
+    if whole is not None and len(HAN.findall(whole)) >= LATIN_CERTAIN // 2 and _certain(whole):
+        return whole
     runs = LATIN_RUN.findall(line)
     read = {run: _read(run) for run in runs}
     if not any(len(run) >= LATIN_CERTAIN and _certain(read[run]) for run in runs):
@@ -113,15 +118,25 @@ def _gbk_as_latin(line: str) -> str:
 
 
 def _read(run: str) -> str | None:
+    """Western characters as the bytes they were, read as GB 18030; None where that cannot be."""
+    data = bytearray()
+    for character in run:
+        code = ord(character)
+        if code < 0x100:
+            data.append(code)
+        elif character in WINDOWS:
+            data.append(WINDOWS[character])
+        else:
+            return None
     try:
-        text = run.encode("latin-1" if max(run) <= "\u00ff" else "sloppy-windows-1252").decode("gb18030")
-    except (UnicodeError, LookupError):
+        return data.decode("gb18030")
+    except UnicodeError:
         return None
-    return text
 
 
 def _certain(text: str | None) -> bool:
     if text is None:
         return False
-    symbols = chinese().symbols(codes_of(text))
-    return bool((symbols != RARE).mean() > 0.9) and chinese().score(text) > LIKELY * len(text)
+    beyond = "".join(character for character in text if character > "\x7f")
+    symbols = chinese().symbols(codes_of(beyond))
+    return bool((symbols != RARE).mean() > KNOWN) and chinese().score(beyond) > LIKELY * len(beyond)
