@@ -10,13 +10,18 @@ from l3_ylink._kit.documents import read_json
 from l3_ylink._kit.problems import Problem
 from l3_ylink._kit.tokens import Principal
 from l3_ylink.datakit import explain
+from l3_ylink.datakit.card.licences import RollUp, roll_up
+from l3_ylink.datakit.cost.measured import cost_of
+from l3_ylink.datakit.cost.model import Estimate
 from l3_ylink.datakit.explain import Explanation, WhatIf
 from l3_ylink.datakit.export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER
 from l3_ylink.datakit.gather.readers import read_piece
 from l3_ylink.datakit.plan import RunPlan
-from l3_ylink.datakit.quality.rules import RULES
+from l3_ylink.datakit.report.curves import read_curves
+from l3_ylink.datakit.report.dials import dials
+from l3_ylink.datakit.report.page import CURVES
+from l3_ylink.datakit.report.waterfall import Stage, stages
 from l3_ylink.datakit.steps.extract import Extract
-from l3_ylink.datakit.steps.judge import Quality
 from l3_ylink.documents import DatasetManifest, ParallelPlan
 from l3_ylink.settings import Settings
 from l3_ylink.store.shelf import Entry, Shelf
@@ -98,23 +103,35 @@ class Library:
         return explain.whatif(self.shelf.get("data", mark, who).folder, changes)
 
     def thresholds(self, mark: str, who: Principal) -> list[dict[str, Any]]:
-        """Every threshold of a data set's recipe that can be tried without measuring again."""
-        recipe = RunPlan.load(self.shelf.get("data", mark, who).folder).recipe
-        rows: list[dict[str, Any]] = []
-        quality: Quality | None = recipe.find(Quality)
-        for step in recipe.steps:
-            rows += [
-                {"setting": f"{step.step}.{name}", "value": getattr(step, name), "signal": ""}
-                for name in sorted(step.ONLY_DECIDES - {"rules", "thresholds", "keep"})
-            ]
-        for rule in RULES if quality is not None else ():
-            assert quality is not None
-            for kind in ("en", "zh"):
-                value = quality.threshold(rule, kind)
-                if value is not None:
-                    setting = f"quality.thresholds.{kind}.{rule.name}"
-                    rows.append({"setting": setting, "value": value, "signal": rule.signal})
+        """Every threshold of a recipe that can be tried without measuring again, with its curve."""
+        folder = self.shelf.get("data", mark, who).folder
+        recipe = RunPlan.load(folder).recipe
+        curves = {curve.dial.setting: curve for curve in read_curves(folder / CURVES)}
+        rows = []
+        for dial in dials(recipe):
+            curve = curves.get(dial.setting)
+            if curve is None and dial.signal:
+                continue  # no document of this kind came so far
+            row = {**dial._asdict(), "step": recipe.steps[dial.place].step}
+            drawn = ("count", "held", "low", "high", "logarithmic", "points")
+            rows.append({**row, **{name: getattr(curve, name) if curve else None for name in drawn}})
         return rows
+
+    def funnel(self, mark: str, who: Principal) -> tuple[list[Stage], list[dict[str, Any]]]:
+        """A data set's stages (documents only), and its alarms."""
+        folder = self.shelf.get("data", mark, who).folder
+        steps, alarms = explain.stored_funnel(folder)
+        names = RunPlan.load(folder).recipe.stages
+        return stages(steps, names, [0] * (len(steps) + 1)), alarms
+
+    def cost(self, mark: str, input_bytes: float, cores: int, who: Principal) -> Estimate:
+        """What a data set's recipe would cost on a cluster."""
+        return cost_of(self.shelf.get("data", mark, who).folder, input_bytes, cores)
+
+    def licences(self, mark: str, who: Principal) -> RollUp:
+        """What the licences of a data set's sources ask for together."""
+        manifest = self.dataset(mark, who).manifest
+        return roll_up(source.licence for source in (manifest.sources if manifest else ()))
 
     def runs(self, who: Principal) -> list[dict[str, Any]]:
         """Training runs, the newest first."""

@@ -11,7 +11,8 @@ The folder of a run:
     tokenizer.json, tokens/text.bin|idx, dataset-manifest.json
     instructions/          validated conversations, rejects with reasons, manifest
     preferences/           compared or judged answers, the same way
-    report.html            the funnel, with samples of what was dropped
+    report.html            the funnel, with samples of what was dropped; curves.json beside it
+    .costs.jsonl           the CPU seconds of each step, by block
 """
 
 from __future__ import annotations

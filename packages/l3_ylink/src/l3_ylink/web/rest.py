@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import yaml
@@ -100,6 +101,8 @@ def document(request: Request, mark: str, who: Caller, id: str) -> dict[str, Any
         "other": found.other,
         "checks": [check._asdict() for check in found.checks],
         "signals": found.signals,
+        "cuts": found.cuts,
+        "lineage": None if found.lineage is None else asdict(found.lineage),
         "text": found.text,
         "original": original.text,
         "original_missing": original.missing,
@@ -123,7 +126,26 @@ def whatif(request: Request, mark: str, who: Caller, body: Changes) -> dict[str,
         "now_dropped": found.now_dropped,
         "before": [step.model_dump() for step in found.before],
         "after": [step.model_dump() for step in found.after],
+        "samples": found.samples,
     }
+
+
+@rest.get("/datasets/{mark}/cost")
+def cost(
+    request: Request,
+    mark: str,
+    who: Caller,
+    input_bytes: Annotated[float, Query(gt=0, le=1e21)],
+    cores: Annotated[int, Query(ge=1, le=10**8)] = 1000,
+) -> dict[str, Any]:
+    """What the recipe would cost over so many bytes on so many cores, from the run's own rates."""
+    return library(request).cost(mark, input_bytes, cores, who).as_json()
+
+
+@rest.get("/datasets/{mark}/licences")
+def licences(request: Request, mark: str, who: Caller) -> dict[str, Any]:
+    """What the licences of the sources ask for together."""
+    return library(request).licences(mark, who)._asdict()
 
 
 @rest.get("/rules")

@@ -7,14 +7,17 @@ of the value, documents are not told apart.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from l3_ylink._kit.files import atomic_write
 from l3_ylink.datakit.decide import Decisions
-from l3_ylink.datakit.documents.store import LazyColumns, Signals
+from l3_ylink.datakit.documents.store import LazyColumns, Signals, disk
 from l3_ylink.datakit.quality.rules import kind_of
 from l3_ylink.datakit.steps.base import KEPT
 
@@ -90,6 +93,24 @@ def curves(signals: Signals, decisions: Decisions, dials: Sequence[Dial]) -> lis
     for number in range(len(signals.blocks)):
         tally.add(signals.columns(number), decisions.verdicts(number).step)
     return tally.curves()
+
+
+def write_curves(path: Path, found: Sequence[Curve]) -> None:
+    """Keeps the curves for the page, where thresholds are sliders."""
+    with disk(path):
+        atomic_write(path, json.dumps([asdict(curve) | {"dial": curve.dial._asdict()} for curve in found]))
+
+
+def read_curves(path: Path) -> list[Curve]:
+    """The curves of a finished run; none where it kept none."""
+    if not path.exists():
+        return []
+    return [
+        Curve(
+            **{**entry, "dial": Dial(**entry["dial"]), "points": [tuple(point) for point in entry["points"]]}
+        )
+        for entry in json.loads(path.read_bytes())
+    ]
 
 
 def _key(dial: Dial) -> tuple[int, str, str, bool]:

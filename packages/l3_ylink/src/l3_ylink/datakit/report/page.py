@@ -18,12 +18,13 @@ from l3_ylink.datakit.plan import RunPlan
 from l3_ylink.datakit.steps.base import KEPT
 from l3_ylink.documents import DatasetManifest
 
-from .curves import Curve, Tally
+from .curves import Curve, Tally, write_curves
 from .dials import dials
 from .messages import CHINESE
 from .samples import samples
 from .waterfall import BAR_HEIGHT, WIDTH, stages, waterfall
 
+CURVES = "curves.json"
 CURVE_WIDTH, CURVE_HEIGHT = 150, 56
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -37,7 +38,8 @@ def write_report(
 ) -> Path:
     """Writes `report.html` into the run's folder."""
     path = plan.folder / "report.html"
-    html = render(plan, signals, decisions, manifest, instructions)
+    html, found = render(plan, signals, decisions, manifest, instructions)
+    write_curves(plan.folder / CURVES, found)
     with disk(path):
         atomic_write(path, html)
     return path
@@ -49,11 +51,12 @@ def render(
     decisions: Decisions,
     manifest: DatasetManifest,
     instructions: DatasetManifest | None,
-) -> str:
-    """The whole page."""
+) -> tuple[str, list[Curve]]:
+    """The whole page, and the threshold curves in it."""
     tally = Tally(dials(plan.recipe))
     left, read, languages = _totals(plan, signals, decisions, tally)
-    return _environment().get_template("report.html").render(
+    found = tally.curves()
+    html = _environment().get_template("report.html").render(
         manifest=manifest,
         instructions=instructions,
         bars=waterfall(decisions.funnel),
@@ -69,11 +72,12 @@ def render(
         read=read,
         languages=languages,
         licences=roll_up(source.licence for source in manifest.sources),
-        curves=tally.curves(),
+        curves=found,
         recipe=yaml.safe_dump(
             plan.recipe.model_dump(mode="json"), allow_unicode=True, sort_keys=False, width=100
         ),
     )  # fmt: skip
+    return html, found
 
 
 def _totals(
