@@ -23,7 +23,10 @@ from l3_ylink._kit.command_line import err, new_app, out, show, show_json
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.settings import Settings
 
+from .engine import Place, engine_for
+
 if TYPE_CHECKING:
+    from l3_ylink.datakit.explain import Explanation
     from l3_ylink.datakit.run import Progress as Tell
     from l3_ylink.documents import StepCount
 
@@ -35,26 +38,37 @@ FOLDER = typer.Argument(help="the --out folder of a run")
 
 @app.command("run")
 def run(
-    recipe: Path = typer.Argument(help="the recipe, a YAML file"),
+    *,
+    recipe: Path = typer.Argument(help="the recipe: a YAML file, or the name of one that is shipped (mdfs)"),
     input_folder: Path = typer.Option(..., "--input", help="folder with the documents"),
     out_folder: Path = typer.Option(..., "--out", help="folder for the data set; the same run again goes on"),
     workers: int | None = typer.Option(None, help="processes; the result is the same for any number"),
+    engine: str = typer.Option("local", help="what does the work: local, slurm, ray or jobs"),
+    runner: str = typer.Option("local", help="what runs the jobs of --engine jobs: local or aistation"),
+    runner_url: str | None = typer.Option(None, help="aistation's address; default: this machine's"),
+    runner_token_file: Path | None = typer.Option(None, help="file with aistation's token"),
+    queue: str = typer.Option("default", help="aistation's queue"),
+    shared: Path | None = typer.Option(None, help="folder that all nodes mount; input and output lie in it"),
     name: str | None = typer.Option(None, help="name on the page; the recipe's name by default"),
     as_json: bool = JSON,
 ) -> None:
     """Makes a data set from a folder: extract, clean, judge, find duplicates, tokenise."""
+    from l3_ylink.datakit.explain import stored_funnel
     from l3_ylink.datakit.recipe import load_recipe
+    from l3_ylink.datakit.recipes import find_recipe
     from l3_ylink.datakit.run import run_recipe
     from l3_ylink.store.shelf import Shelf
 
     settings = Settings.load(workers=workers)
-    loaded = load_recipe(recipe)
-    with _progress(quiet=as_json) as tell:
+    loaded = load_recipe(find_recipe(recipe))
+    place = Place(engine, runner, runner_url, runner_token_file, queue, shared)
+    with engine_for(place, settings) as mapper, _progress(quiet=as_json) as tell:
         done = run_recipe(
             loaded,
             input_folder=input_folder,
             out=out_folder,
             workers=settings.workers,
+            engine=mapper,
             block_bytes=settings.block_bytes,
             progress=tell,
         )
@@ -69,6 +83,7 @@ def run(
                 "digest": manifest.digest(),
                 "blocks": done.blocks,
                 "reused": done.reused,
+                "alarms": stored_funnel(out_folder)[1],
             }
         )
         return
@@ -76,6 +91,7 @@ def run(
     tokens = "" if manifest.tokens is None else f", {manifest.tokens} tokens"
     again = f" ({done.reused} of {done.blocks} blocks were there already)" if done.reused else ""
     out.print(f"{manifest.rows} documents kept{tokens}{again}")
+    _alarms(out_folder)
     if done.unlisted:
         out.print(f"{done.unlisted} files belong to no source of the recipe and were not read")
     out.print(f"manifest {out_folder / 'dataset-manifest.json'}  {manifest.digest()}", soft_wrap=True)
@@ -117,6 +133,35 @@ def _funnel(steps: list[StepCount]) -> None:
     show(rows, ("step", "seen", "kept", "changed", "dropped"), as_json=False)
 
 
+def _alarms(folder: Path) -> None:
+    """Steps that took nearly all of a source."""
+    from l3_ylink.datakit.explain import stored_funnel
+
+    for alarm in stored_funnel(folder)[1]:
+        out.print(
+            f"ALARM: {alarm['step']} dropped {alarm['dropped']} of {alarm['seen']} documents of the source "
+            f"{alarm['source']}: look at its settings",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+@app.command("recipe")
+def recipe(
+    name: str | None = typer.Argument(None, help="a shipped recipe; without one the names are listed"),
+) -> None:
+    """Prints a recipe that comes with the package, to be copied and changed."""
+    from l3_ylink.datakit.recipes import shipped
+
+    known = shipped()
+    if name is None:
+        show([{"name": found} for found in known], ("name",), as_json=False)
+    elif name in known:
+        typer.echo(known[name].read_text("utf-8"), nl=False)
+    else:
+        raise BadInput(f"there is no recipe {name!r}", field="name", do=f"take {', '.join(known)}")
+
+
 @app.command("report")
 def report(folder: Path = FOLDER, as_json: bool = JSON) -> None:
     """Writes the funnel report (HTML) again from the stored columns and prints where it is."""
@@ -127,6 +172,7 @@ def report(folder: Path = FOLDER, as_json: bool = JSON) -> None:
         show_json({"report": str(path), "steps": [step.model_dump() for step in manifest.steps]})
         return
     _funnel(manifest.steps)
+    _alarms(folder)
     out.print(f"report {path}", soft_wrap=True)
 
 
@@ -136,7 +182,7 @@ def explain(
     document: str = typer.Argument(help="id of a document, or an ending that only its id has"),
     as_json: bool = JSON,
 ) -> None:
-    """Why a document was kept or dropped: every rule, its value and its bound."""
+    """Why a document was kept or dropped: every rule, its value and its bound; where it is from and went."""
     from l3_ylink.datakit.explain import explain as look
 
     found = look(folder, document)
@@ -149,6 +195,26 @@ def explain(
         out.print(f"its like that was kept: {found.other} (similarity {found.value})", markup=False)
     rows = [{**check._asdict(), "held": "yes" if check.held else "NO"} for check in found.checks]
     show(rows, ("step", "rule", "signal", "value", "bound", "threshold", "held"), as_json=False)
+    _lineage(found)
+
+
+def _lineage(found: Explanation) -> None:
+    """Where a document is from, what changed it and where it went."""
+    past = found.lineage
+    if past is None:
+        return
+    part = "" if (past.start, past.end) == (0, -1) else f", from {past.start} on"
+    lines = [f"from {past.path} ({past.bytes} bytes{part}) of {past.source}, {past.licence}"]
+    changed = ", ".join(step["step"] for step in past.steps if step["what"] == "changed")
+    if changed:
+        lines.append(f"changed by {changed}")
+    lines += [f"taken out by {cut['step']}: {cut['end'] - cut['start']} characters" for cut in found.cuts]
+    if past.shard is not None:
+        tokens = "" if past.token_document is None else f", document {past.token_document} of the tokens"
+        lines.append(f"is row {past.row} of {past.shard}{tokens}")
+    lines.append(f"by ylink {past.version}, signals {past.signals_version}, recipe {past.recipe}")
+    for line in lines:
+        out.print(line, markup=False, soft_wrap=True)
 
 
 @app.command("documents")
