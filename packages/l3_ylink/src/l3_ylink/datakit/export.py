@@ -28,6 +28,7 @@ MANIFEST = "dataset-manifest.json"
 TEXT_FOLDER = "text"
 INSTRUCTIONS, PREFERENCES = "instructions", "preferences"
 PROBED = 64
+PROBED_CHARACTERS = 2_000
 """Documents on which the two tokenisers are compared before the fast one is believed."""
 
 COLUMNS = ("id", "source", "path", "format", "title", "language")
@@ -93,7 +94,8 @@ def export_tokens(
         )
     tokenizer = make_tokenizer(step, plan.input, plan.folder, _texts(signals, decisions))
     digest = digest_of_file(tokenizer)
-    dtype = plan_parts(plan.folder, step, tokenizer, list(islice(_texts(signals, decisions), PROBED)))
+    probes = [text[:PROBED_CHARACTERS] for text in islice(_texts(signals, decisions), PROBED)]
+    dtype = plan_parts(plan.folder, step, tokenizer, probes)
     sources = [shard for shard in text.shards if shard.rows]
     _parts(plan, sources, digest, step, workers, tell)
     prefix = plan.folder / "tokens" / "text"

@@ -32,7 +32,7 @@ def table(columns: Mapping[str, Any]) -> pa.Table:
 def read(path: Path, names: list[str] | None = None) -> pa.Table:
     """Some columns of a Parquet file, or all (`pyarrow.parquet.read_table` imports pandas too)."""
     with pq.ParquetFile(path) as file:
-        return file.read(columns=names)
+        return file.read(columns=names, use_threads=False)
 
 
 def array(values: Any) -> pa.Array:

@@ -196,7 +196,7 @@ def _with_sizes(table: pa.Table) -> pa.Table:
 
 
 class LazyColumns(Mapping[str, Any]):
-    """The columns of one stored block; each is read when it is asked for."""
+    """The columns of one stored block, read when the first is asked for and unpacked one by one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -207,17 +207,24 @@ class LazyColumns(Mapping[str, Any]):
         except pa.ArrowException as error:
             raise BadInput("is damaged", field=str(path), why=str(error), do=AGAIN) from error
         self._names = [name for name in self._file.schema_arrow.names if name != TEXT]
+        self._table: pa.Table | None = None
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._read:
             if name not in self._names:
                 raise KeyError(name)
+            self._read[name] = plain(self._all().column(name))
+        return self._read[name]
+
+    def _all(self) -> pa.Table:
+        """All columns at once: reading them one by one takes longer."""
+        if self._table is None:
             try:
-                self._read[name] = plain(self._file.read(columns=[name], use_threads=False).column(0))
+                self._table = self._file.read(columns=self._names, use_threads=False)
             except (pa.ArrowException, OSError) as error:
                 raise BadInput("is damaged", field=str(self._path), why=str(error), do=AGAIN) from error
-        return self._read[name]
+        return self._table
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

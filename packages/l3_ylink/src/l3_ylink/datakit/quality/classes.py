@@ -57,7 +57,7 @@ def classes() -> Classes:
     flags[((flags & (LETTER | DIGIT | MARK)) != 0) & ((flags & SINGLE) == 0)] |= WORD
     flags[_WHITE] |= WHITE
     flags[list(_BREAKS)] |= LINE_BREAK
-    every = "".join(chr(code) for code in range(TABLE_SIZE) if not 0xD800 <= code < 0xE000)
+    every = np.arange(TABLE_SIZE, dtype="<u4").tobytes().decode("utf-32-le", "ignore")  # without surrogates
     flags[[ord(mark) for mark in regex.findall(r"\p{Sentence_Terminal}", every)]] |= TERMINAL
     for flag, marks in _MARKED:
         flags[[ord(mark) for mark in marks]] |= flag
