@@ -175,6 +175,17 @@ def test_chinese_lines_are_joined_without_a_space() -> None:
     assert of_kind(read(sheet), "paragraph") == ["白日依山尽黄河入海流欲穷千里目更上一层楼" * 2 + "登鹳雀楼"]
 
 
+def test_verse_keeps_its_lines() -> None:
+    verse = ["白日依山尽，黄河入海流。", "欲穷千里目，更上一层楼。"]
+    sheet = Sheet().lines(60, 100, verse, font="song")
+    assert of_kind(read(sheet), "paragraph") == ["\n".join(verse)]
+
+
+def test_text_beside_a_picture_is_one_paragraph() -> None:
+    sheet = Sheet().lines(60, 100, wrapped(5)).lines(300, 180, [line[:40] for line in wrapped(8)])
+    assert [len(text) > 300 for text in of_kind(read(sheet), "paragraph")] == [True, True]
+
+
 def test_headings_lists_and_code_are_told_apart() -> None:
     sheet = (
         Sheet()

@@ -230,7 +230,8 @@ class _Column:
         ):
             end += 1
         lines = [line for row in self.rows[place:end] for line in row]
-        text, spans = join_lines(lines, self.page, self.context.words)
+        between = "\n" if _is_verse(self.rows[place:end]) else None
+        text, spans = join_lines(lines, self.page, self.context.words, between=between)
         if NOTE.match(words) and first[0].size < 0.95 * self.context.body:
             return Block("note", text, tuple(spans)), end
         if not mark or not text[mark.end() :].strip():
@@ -298,6 +299,17 @@ def _levelled(blocks: list[Block]) -> list[Block]:
             level = 1 + min(range(len(lefts)), key=lambda place: abs(lefts[place] - box[0]))
         found.append(replace(block, level=min(level, 6)))
     return found
+
+
+def _is_verse(rows: list[list[Line]]) -> bool:
+    """Lines of Chinese verse: all of one length, and each ends with a mark."""
+    texts = ["".join(line.text for line in row) for row in rows]
+    lengths = {len(text) for text in texts}
+    return (
+        len(texts) > 1
+        and max(lengths) - min(lengths) <= 1
+        and all(text[-1] in "，。！？；、" for text in texts)
+    )
 
 
 def _ends_early(row: list[Line], right: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -215,28 +216,30 @@ def _columns(page: Page, box: Box, xs: list[float]) -> tuple[npt.NDArray[np.bool
     members = inside.copy()
     first = np.flatnonzero(_word_starts(page))
     ends = np.r_[first[1:], len(inside)]
-    last = -1
+    before: deque[int] = deque(maxlen=4)
     for start, end in zip(first.tolist(), ends.tolist(), strict=True):
         if not inside[start]:
-            last = -1
+            before.clear()
             continue
         place = int(column[start])
-        if last >= 0 and _runs_over(page, last, start, xs[int(column[last]) + 1]):
-            place = int(column[last])
+        for number, last in enumerate(before):
+            if _runs_over(page, last, start, xs[int(column[last]) + 1], next_word=not number):
+                place = int(column[last])
+                break
         column[start:end] = place
         members[start:end] = True
-        last = end - 1
+        before.appendleft(end - 1)
     return members, column
 
 
-def _runs_over(page: Page, last: int, start: int, edge: float) -> bool:
-    """Whether a word follows on one that ended beyond its cell's edge."""
+def _runs_over(page: Page, last: int, start: int, edge: float, *, next_word: bool) -> bool:
+    """Whether a word follows on one that ended beyond its cell's edge, or touches one that ended at it."""
     size = page.sizes[start]
-    gap = page.boxes[start, 0] - page.boxes[last, 2]
-    level = abs(page.baselines[start] - page.baselines[last]) < 0.3 * size
-    over = page.boxes[last, 2] - edge
-    touches = abs(gap) < 0.12 * size and over > -0.5 * size
-    return bool(level and (touches or (over > 0.5 and -0.2 * size < gap < 0.45 * size)))
+    gap, over = page.boxes[start, 0] - page.boxes[last, 2], page.boxes[last, 2] - edge
+    if abs(page.baselines[start] - page.baselines[last]) >= 0.3 * size:
+        return False
+    touches = abs(gap) < 0.05 * size and over > -0.5 * size
+    return bool(touches or (next_word and over > 0.5 and -0.02 * size < gap < 0.45 * size))
 
 
 def _word_starts(page: Page) -> npt.NDArray[np.bool_]:

@@ -14,6 +14,9 @@ ENDS_WIDE = re.compile(rf"[{_WIDE}“”‘’…—]$")
 STARTS_WIDE = re.compile(rf"^[{_WIDE}“”‘’…—]")
 DIVIDED = re.compile(r"([^\W\d_]+)[-\u00ad\u2010]$")
 ADDRESS = re.compile(r"(?:(?:https?|ftp)://|(?<![\w<])/\w+/)\S*[/\-\u00ad\u2010=&?_]$|[\w.~-]/$")
+TYPED = 0.8
+"""A line with a larger share than this in a fixed-width font is a name or command as it is typed."""
+
 NO_CHARS = (-1, -1)
 """What a line has for its characters when the file holds none, as on a scanned page."""
 
@@ -53,16 +56,19 @@ def join_lines(
     lines: Sequence[Line], page: int, words: Container[str] = (), *, between: str | None = None
 ) -> tuple[str, list[Span]]:
     """One text of lines, and the span of each line in it; `between` is put instead of mending."""
-    text, spans = "", list[Span]()
+    text, spans, typed = "", list[Span](), False
     for line in lines:
         if text:
             cut, put = (0, between) if between is not None else glue(text, line.text, words)
+            if cut and not put and typed and line.mono > TYPED:
+                put = "-"  # names of files and packages hold their hyphens
             if cut:
                 text = text[:-cut]
                 spans[-1] = spans[-1]._replace(end=len(text))
             text += put
         spans.append(Span(len(text), len(text) + len(line.text), page, rounded(line.box), "", chars(line)))
         text += line.text
+        typed = line.mono > TYPED
     if "\u00ad" in text:
         text = text.replace("\u00ad", "-")
     return text, spans
