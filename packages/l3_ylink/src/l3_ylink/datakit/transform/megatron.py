@@ -112,10 +112,13 @@ class TokenWriter:
                 f"token {int(tokens.max())} does not fit into {self.dtype}",
                 do="give the vocabulary of the tokenizer",
             )
-        learnt = np.ones(len(tokens), np.uint8) if mask is None else np.asarray(mask, np.uint8)
-        columns = (np.ascontiguousarray(tokens, self.dtype), learnt)
+        if tokens.dtype == np.uint32 and self.dtype == np.int32:
+            tokens = tokens.view(np.int32)  # what fits is the same bits: nothing to copy
+        columns = [np.ascontiguousarray(tokens, self.dtype)]
+        if self.masked:
+            columns.append(np.ones(len(tokens), np.uint8) if mask is None else np.asarray(mask, np.uint8))
         with disk(self._files[0]):
-            for stream, column in zip(self._streams, columns, strict=False):
+            for stream, column in zip(self._streams, columns, strict=True):
                 stream.write(column.data)
         self._lengths.append(lengths.astype(np.int32))
         self.tokens += len(tokens)

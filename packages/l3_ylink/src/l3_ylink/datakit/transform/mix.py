@@ -12,8 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from l3_ylink._kit.documents import describe, first_field
 from l3_ylink._kit.problems import BadInput
 
 from .megatron import TokenFile, TokenWriter
@@ -66,6 +68,20 @@ class Part(NamedTuple):
     def epochs(self) -> float:
         """How often its tokens come."""
         return self.tokens / self.size
+
+
+def load_mix(path: Path) -> Mix:
+    """A mix from a YAML file; paths in it are relative to the file.  `BadInput` names the field at fault."""
+    try:
+        value = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"is not readable YAML: {' '.join(str(error).split())}", field=str(path)) from error
+    try:
+        mix = Mix.model_validate(value)
+    except ValidationError as error:
+        raise BadInput(f"{path}: {describe(error)}", field=first_field(error)) from error
+    sources = [source.model_copy(update={"tokens": path.parent / source.tokens}) for source in mix.sources]
+    return mix.model_copy(update={"sources": sources})
 
 
 def plan_mix(mix: Mix, sizes: Mapping[str, int]) -> list[Part]:
