@@ -153,3 +153,11 @@ def test_a_broken_row_is_named(tmp_path: Path, line: str, part: str) -> None:
     (tmp_path / "rows.jsonl").write_text(line + "\n")
     with pytest.raises(BadInput, match=part):
         read_examples(tmp_path / "rows.jsonl")
+
+
+def test_a_small_model_keeps_its_largest_weights(tmp_path: Path) -> None:
+    whole = train(examples(800), tmp_path / "whole", Training(positive="good"))
+    small = train(examples(800), tmp_path / "small", Training(positive="good", most_weights=40))
+    sizes = [(tmp_path / name / "weights.npz").stat().st_size for name in ("whole", "small")]
+    assert sizes[1] < sizes[0] / 4
+    assert small.report["test"]["equal"] > whole.report["test"]["equal"] - 0.1

@@ -29,6 +29,7 @@ def train_classifier(
     calibration: str = typer.Option("isotonic", help="isotonic, platt or none"),
     longest: int = typer.Option(1_000, min=1, help="words (Chinese: characters) of a text to look at"),
     epochs: int = typer.Option(5, min=1, help="times each row is learned from"),
+    weights: int | None = typer.Option(None, min=1, help="keep the largest weights only, for a small file"),
     seed: int = typer.Option(1, help="seed; the same rows and seed give the same classifier"),
     text_field: str = TEXT,
     label_field: str = typer.Option("label", "--label-field", help="the field with the label"),
@@ -44,6 +45,7 @@ def train_classifier(
         calibration=_one_of("--calibration", calibration, ("isotonic", "platt", "none")),
         longest=longest,
         epochs=epochs,
+        most_weights=weights,
         seed=seed,
     )
     _report(train(read_examples(rows, text_field, label_field), model, how), as_json=as_json)

@@ -49,7 +49,8 @@ class Training:
     """How a classifier is trained.
 
     `longest`: units of a text that are looked at, in training and later; `bits`: 2^bits buckets of the
-    `ngrams` kind; `rate`: 1 suits `ngrams`, 0.5 `fasttext`; `pairs`: pairs of words for `fasttext`.
+    `ngrams` kind; `rate`: 1 suits `ngrams`, 0.5 `fasttext`; `pairs`: pairs of words for `fasttext`;
+    `most_weights`: buckets that are kept, those with the largest weights, in half precision (a small file).
     """
 
     kind: Kind = "ngrams"
@@ -60,6 +61,7 @@ class Training:
     epochs: int = 5
     rate: float | None = None
     pairs: bool = True
+    most_weights: int | None = None
     seed: int = 1
 
 
@@ -220,11 +222,17 @@ def _learn(model: Path, rows: list[Example], labels: tuple[str, ...], how: Train
         rate=1.0 if how.rate is None else how.rate,
         seed=how.seed,
     )
+    weights -= weights.mean(1, keepdims=True)  # a softmax does not see it, and zero means nothing
     used = np.flatnonzero(weights.any(1)).astype(np.uint32)
+    save, kept = np.savez, weights[used]
+    if how.most_weights is not None:
+        order = np.lexsort((used, -np.abs(kept).max(1)))[: how.most_weights]
+        used = np.sort(used[order])
+        save, kept = np.savez_compressed, weights[used].astype(np.float16)
 
     def write(neighbour: Path) -> None:
         with open(neighbour, "wb") as stream:
-            np.savez(stream, bucket=used, weights=weights[used], bias=bias)
+            save(stream, bucket=used, weights=kept, bias=bias)
 
     write_whole(model, write)
 

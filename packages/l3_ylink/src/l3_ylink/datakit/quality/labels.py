@@ -28,7 +28,7 @@ LONGEST = 3_000
 MOST_TOKENS = 200
 
 RUBRIC = {
-    "en": """Judge how much a reader could learn from the text between the dashed lines. Give a point for each:
+    "en": """Judge how much a reader could learn from the text between the dashed lines. One point for each:
 1 it says something, and is more than a menu, an advertisement or a list of links;
 2 it stays with a subject and its sentences are whole;
 3 it explains: terms, reasons, steps or facts that can be used elsewhere;

@@ -33,7 +33,7 @@ class ClassifierEntry(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Word = Field(description="the scores are stored as score_NAME")
-    path: Path = Field(description="folder of the classifier, relative to the input folder")
+    path: Path = Field(description="its folder, relative to the input folder")
     languages: list[Kind] | None = Field(None, description="score these kinds of language only; all without")
 
 
