@@ -446,6 +446,20 @@ def test_a_page_that_does_not_end_is_skipped_and_the_rest_is_read() -> None:
     assert [block.text for block in found.blocks] == ["Before it.", "After it."]
 
 
+def test_a_reader_that_is_killed_between_pages_costs_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Session.page
+
+    def killing(self: Session, number: int, kind: str = "page") -> object:
+        if number % 3 == 0:
+            self.reader.process.kill()
+        return ask(self, number, kind)
+
+    sheets = [Sheet().lines(60, 300, [f"Page {number} ends here."]) for number in range(1, 8)]
+    whole = read(*sheets).blocks
+    monkeypatch.setattr(Session, "page", killing)
+    assert read(*sheets).blocks == whole
+
+
 def test_pages_are_read_as_blocks_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     ask = Session.page

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,10 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from l3_ylink._kit.command_line import err, out, show_json
-from l3_ylink._kit.files import atomic_write
-from l3_ylink._kit.problems import BadInput, NotFound
+from l3_ylink._kit.problems import BadInput, Failed, NotFound
 
 if TYPE_CHECKING:
-    from l3_ylink.datakit.fileqa.blocks import FileDocument
+    from l3_ylink.datakit.fileqa.blocks import Block, FileDocument
     from l3_ylink.datakit.fileqa.render import Form, Rendered
 
 ENDINGS = {"text": ".txt", "markdown": ".md", "html": ".html"}
@@ -41,23 +41,26 @@ def extract(
     ),
 ) -> None:
     """Files to text with headings, lists, code and tables; what cannot be read is reported, the rest done."""
-    from l3_ylink.datakit.fileqa.document import read_document
+    from l3_ylink.datakit.fileqa.blocks import FileDocument
+    from l3_ylink.datakit.fileqa.document import Reading, file_format, read_document, stream_blocks
     from l3_ylink.datakit.fileqa.limits import Limits
-    from l3_ylink.datakit.fileqa.render import render
 
     form = _form(markdown=markdown, html=html)
     paths = list(_files(files))
+    limits = Limits(page_seconds=page_seconds)
     failed, documents = 0, []
     with _progress(len(paths)) as tell:
         for number, path in enumerate(paths, 1):
             tell(f"{number}/{len(paths)} {path.name}")
-            document = read_document(path, ocr=ocr, limits=Limits(page_seconds=page_seconds))
+            if as_json:
+                document = read_document(path, ocr=ocr, limits=limits)
+                documents.append(document.as_json())
+            else:
+                document = FileDocument(str(path), file_format(path))
+                blocks = Reading(document, stream_blocks(path, ocr=ocr, limits=limits))
+                _write(path, blocks, form, out_folder, with_map=source_map)
             failed += document.error is not None
             _report(document)
-            if as_json:
-                documents.append(document.as_json())
-            elif document.error is None:
-                _write(path, render(document.blocks, form), form, out_folder, with_map=source_map)
     if as_json:
         show_json(documents)
     if failed:
@@ -118,19 +121,48 @@ def _report(document: FileDocument) -> None:
         err.print(f"{document.path}: {where} skipped: {skipped.reason}", markup=False, soft_wrap=True)
 
 
-def _write(path: Path, rendered: Rendered, form: Form, folder: Path | None, *, with_map: bool) -> None:
-    lines = (
-        json.dumps(
-            {"file": str(path), "text": rendered.text[s.start : s.end], **s.as_json()}, ensure_ascii=False
-        )
-        for s in rendered.spans
-    )
+def _write(path: Path, blocks: Iterable[Block], form: Form, folder: Path | None, *, with_map: bool) -> None:
+    """Prints or writes block after block; a file appears when it is whole, or not at all."""
+    from l3_ylink.datakit.fileqa.render import render_parts
+
     if folder is None:
-        print("\n".join(lines) if with_map else rendered.text, end="\n" if with_map else "")
+        for place, part in _placed(render_parts(blocks, form)):
+            print("".join(_map_lines(path, part, place)) if with_map else part.text, end="")
         return
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / (path.name + ENDINGS[form])
-    atomic_write(target, rendered.text)
-    if with_map:
-        atomic_write(folder / (path.name + ".map.jsonl"), "\n".join(lines) + "\n")
-    out.print(str(target), soft_wrap=True, markup=False)
+    target, places = folder / (path.name + ENDINGS[form]), folder / (path.name + ".map.jsonl")
+    fresh = [file.with_name(f".{file.name}.tmp") for file in (target, places)]
+    empty = True
+    try:
+        with fresh[0].open("w", encoding="utf-8") as text, fresh[1].open("w", encoding="utf-8") as lines:
+            for place, part in _placed(render_parts(blocks, form)):
+                text.write(part.text)
+                lines.writelines(_map_lines(path, part, place) if with_map else ())
+                empty = False
+        if not empty:
+            if with_map:
+                fresh[1].replace(places)
+            fresh[0].replace(target)
+            out.print(str(target), soft_wrap=True, markup=False)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Failed(
+            f"no space left while writing {target}", do="free some space, or give another --out"
+        ) from error
+    finally:
+        for file in fresh:
+            file.unlink(missing_ok=True)
+
+
+def _placed(parts: Iterable[Rendered]) -> Iterator[tuple[int, Rendered]]:
+    place = 0
+    for part in parts:
+        yield place, part
+        place += len(part.text)
+
+
+def _map_lines(path: Path, part: Rendered, place: int) -> Iterator[str]:
+    for span in part.spans:
+        row = {"file": str(path), "text": part.text[span.start : span.end], **span.moved(place).as_json()}
+        yield json.dumps(row, ensure_ascii=False) + "\n"

@@ -50,21 +50,37 @@ def read_document(
     bomb, time, memory, too_many_pages or empty.  Raises `BadInput` for a format that is not known.
     """
     document = FileDocument(str(path), file_format(path))
-    try:
-        for item in stream_blocks(path, data, ocr=ocr, limits=limits):
-            if isinstance(item, Block):
-                document.blocks.append(item)
-            elif isinstance(item, Skipped):
-                document.skipped.append(item)
-            else:
-                document.title = document.title or item.text
-    except Unreadable as problem:
-        document.error = str(problem)
-    if not document.blocks and document.error is None:
-        document.error = document.skipped[0].reason if document.skipped else "empty"
-    if not document.title:
-        document.title = next((block.text for block in document.blocks if block.kind == "heading"), "")
+    reading = Reading(document, stream_blocks(path, data, ocr=ocr, limits=limits))
+    document.blocks.extend(reading)
     return document
+
+
+class Reading:
+    """The blocks of a file as they come; what is known besides them is noted in its document.
+
+    The document's own `blocks` are left as they are, so that a file of any length may be read through.
+    """
+
+    def __init__(self, document: FileDocument, items: Iterator[Item]) -> None:
+        self.document, self.items = document, items
+
+    def __iter__(self) -> Iterator[Block]:
+        document, found = self.document, False
+        try:
+            for item in self.items:
+                if isinstance(item, Block):
+                    found = True
+                    if item.kind == "heading":
+                        document.title = document.title or item.text
+                    yield item
+                elif isinstance(item, Skipped):
+                    document.skipped.append(item)
+                else:
+                    document.title = document.title or item.text
+        except Unreadable as problem:
+            document.error = str(problem)
+        if not found and document.error is None:
+            document.error = document.skipped[0].reason if document.skipped else "empty"
 
 
 def stream_blocks(

@@ -124,10 +124,14 @@ class Session:
 
     def page(self, number: int, kind: str = "page") -> Any:
         """A page as `worker.Read`, or the reason why it could not be read."""
-        before = self.reader
-        answer = self._ask(kind, number)
-        if self.reader is not before:
+        for _ in range(2):
+            before = self.reader
+            answer = self._ask(kind, number)
+            if self.reader is before:
+                break
             self._ask("open", self.source)
+            if answer == "time":
+                break  # else something else may have ended the process: once more
         return answer
 
     def close(self) -> None:
