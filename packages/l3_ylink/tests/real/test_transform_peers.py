@@ -16,7 +16,9 @@ from l3_ylink.datakit.transform.chat.sample import RowError
 from l3_ylink.datakit.transform.chat.template import load_template
 from l3_ylink.datakit.transform.encoder import PROBES, Tokenizers, load_encoder
 from l3_ylink.datakit.transform.megatron import write_tokens
+from l3_ylink.datakit.transform.merge import merge_tokens
 from l3_ylink.datakit.transform.ranks import PATTERNS, import_ranks
+from l3_ylink.datakit.transform.shards import describe_arrow, write_shard
 from l3_ylink.datakit.transform.tokens import train_tokenizer
 
 pytestmark = pytest.mark.real
@@ -173,19 +175,66 @@ print(json.dumps([encoding.encode_ordinary(text) for text in about["texts"]]))
 READ = """
 import json, sys
 from megatron.core.datasets.indexed_dataset import IndexedDataset
-data = IndexedDataset(sys.stdin.read())
-found = [data[number].tolist() for number in range(len(data))]
-print(json.dumps([found, data.document_indices.tolist(), data.index.dtype.__name__]))
+found = []
+for prefix in json.load(sys.stdin):
+    data = IndexedDataset(prefix)
+    documents = [data[number].tolist() for number in range(len(data))]
+    found.append([documents, data.document_indices.tolist(), data.index.dtype.__name__])
+print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("vocabulary", [100, 70_000])
-def test_megatron_core_reads_a_token_file_back(tmp_path: Path, vocabulary: int) -> None:
+def test_megatron_core_reads_token_files_back(tmp_path: Path) -> None:
     # Megatron-LM#62: an empty first document failed.
+    python = python_with("megatron", "megatron")
     documents = [[], [3, 1, 4], [], [1, 5]]
-    write_tokens(
-        tmp_path / "x", [np.array(document, np.int64) for document in documents], vocabulary=vocabulary
-    )
-    found = run(python_with("megatron", "megatron"), READ, str(tmp_path / "x"))
-    kind = "uint16" if vocabulary == 100 else "int32"
-    assert json.loads(found) == [documents, [0, 1, 2, 3, 4], kind]
+    arrays = [np.array(document, np.int64) for document in documents]
+    for name, vocabulary in (("small", 100), ("large", 70_000)):
+        write_tokens(tmp_path / name, arrays, vocabulary=vocabulary)
+    merge_tokens(tmp_path / "merged", [tmp_path / "small"] * 2)
+    prefixes = [str(tmp_path / name) for name in ("small", "large", "merged")]
+    assert json.loads(run(python, READ, json.dumps(prefixes))) == [
+        [documents, [0, 1, 2, 3, 4], "uint16"],
+        [documents, [0, 1, 2, 3, 4], "int32"],
+        [documents * 2, [0, 1, 2, 3, 4, 5, 6, 7, 8], "uint16"],
+    ]
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    for form in ("parquet", "webdataset", "arrow"):
+        folder = tmp_path / form
+        for number in range(2):
+            texts = [f"{text}{number}" for text in ("白日依山尽", "", "🙂")]
+            write_shard(folder, number, form, {"id": ["a.b", "c", "d"], "text": texts})
+    describe_arrow(tmp_path / "arrow", ["id", "text"], {f"part-00000{n}.arrow": "sha256:0" for n in range(2)})
+    return tmp_path
+
+
+TEXTS_OF_SHARDS = ["白日依山尽0", "0", "🙂0", "白日依山尽1", "1", "🙂1"]
+
+
+def test_datasets_loads_arrow_shards_from_disk(shards: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    found = datasets.load_from_disk(str(shards / "arrow"))
+    assert found["text"][:] == TEXTS_OF_SHARDS
+    assert found["id"][:] == ["a.b", "c", "d"] * 2
+
+
+@pytest.mark.parametrize(("form", "column"), [("parquet", "text"), ("webdataset", "txt")])
+def test_datasets_loads_shards(shards: Path, tmp_path: Path, form: str, column: str) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    files = sorted(map(str, (shards / form).glob("part-*")))
+    found = datasets.load_dataset(form, data_files=files, split="train", cache_dir=str(tmp_path / "cache"))
+    texts = [text.decode() if isinstance(text, bytes) else text for text in found[column][:]]
+    assert texts == TEXTS_OF_SHARDS
+
+
+# webdataset leaves its files to the garbage collector
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_webdataset_reads_tars(shards: Path) -> None:
+    webdataset = pytest.importorskip("webdataset", reason="webdataset is not installed")
+    urls = sorted(map(str, (shards / "webdataset").glob("part-*.tar")))
+    found = list(webdataset.WebDataset(urls, shardshuffle=False).decode())
+    assert [row["txt"] for row in found] == TEXTS_OF_SHARDS
+    assert [row["json"]["id"] for row in found] == ["a.b", "c", "d"] * 2
