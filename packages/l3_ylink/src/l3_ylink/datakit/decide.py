@@ -11,7 +11,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from l3_ylink._kit.files import atomic_write
 from l3_ylink.documents import StepCount
 
 from .documents.columns import array, numbers_or_null, strings
+from .documents.earlier import Earlier
 from .documents.fates import CUT, Fates, IdFile
 from .documents.spill import Spill, position_key
 from .documents.store import Signals, disk, write_groups
@@ -81,6 +82,7 @@ class Decisions:
 
     signals: Signals
     fates: Fates
+    earlier: Earlier
     funnel: list[StepCount] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
 
@@ -106,6 +108,8 @@ class Decisions:
         """The id of a row of the run; None for -1."""
         if row < 0:
             return None
+        if row >= len(self.signals):
+            return self.earlier.ids([row])[0]
         number = self.signals.block_of(row)
         found: str = self.signals.columns(number)["id"][row - int(self.signals.first[number])]
         return found
@@ -153,7 +157,7 @@ def without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 def decide(recipe: Recipe, signals: Signals, folder: Path) -> Decisions:
     """Applies the recipe's steps to the stored columns; works in `folder`, which belongs to the decisions."""
-    decisions = Decisions(signals, Fates(folder, signals.first))
+    decisions = Decisions(signals, Fates(folder, signals.first), Earlier(recipe, len(signals)))
     counts = [_Count() for _ in recipe.steps]
     for first, end in _stretches(recipe.steps):
         _decide_stretch(recipe.steps, first, end, decisions, counts)
@@ -226,7 +230,11 @@ def _decide_stretch(
         fates.write(number, verdicts)
     if spill is not None:
         assert isinstance(last, GlobalStep)
-        ruling = _Ruling(signals, fates.folder)
+        ruling = _Ruling(signals, fates.folder, decisions.earlier)
+        for block in decisions.earlier if last.COMPARES else ():
+            records = last.collect(replace(table_of(block.signals, block.number), earlier=True), block.kept)
+            records["row"] = block.rows(records["row"] - block.signals.first[block.number])
+            spill.add(records)
         last.resolve(spill, ruling)
         ruling.apply(decisions, end - 1, counts[end - 1])
         decisions.alarms += ruling.alarms(last.step, sources)
@@ -268,8 +276,11 @@ def _decision_groups(recipe: Recipe, decisions: Decisions, ids: IdFile) -> Itera
         by = [None if place == KEPT else steps[place] for place in verdicts.step.tolist()]
         pointing = np.flatnonzero(verdicts.other >= 0)
         others: list[str | None] = [None] * verdicts.count
-        for row, mark in zip(pointing.tolist(), ids.get(verdicts.other[pointing]), strict=True):
+        own = verdicts.other[pointing] < len(decisions.signals)
+        for row, mark in zip(pointing[own].tolist(), ids.get(verdicts.other[pointing[own]]), strict=True):
             others[row] = mark
+        for row in pointing[~own].tolist():
+            others[row] = decisions.id_of(int(verdicts.other[row]))
         columns = (
             strings(decisions.signals.columns(number)["id"]),
             array(verdicts.step == KEPT),
@@ -299,8 +310,9 @@ def _cut_groups(recipe: Recipe, decisions: Decisions) -> Iterator[pa.Table]:
 class _Ruling:
     """Collects what a global step says and applies it block by block."""
 
-    def __init__(self, signals: Signals, folder: Path) -> None:
+    def __init__(self, signals: Signals, folder: Path, earlier: Earlier) -> None:
         self.signals = signals
+        self.earlier = earlier
         self._folder = folder
         self._reasons: list[str] = []
         self._drops = Spill(folder, DROP)
@@ -324,6 +336,8 @@ class _Ruling:
         threshold: float = np.nan,
         other: I64 | int = -1,
     ) -> None:
+        own = rows < len(self.signals)
+        rows, value, other = rows[own], _of(value, own), _of(other, own)
         records = np.zeros(len(rows), DROP)
         records["key"] = position_key(rows, len(self.signals))
         records["row"], records["reason"] = rows, self._code(reason)
@@ -406,6 +420,10 @@ class _Ruling:
             for source, count in sorted(seen.items())
             if count >= ALARM_LEAST and self._dropped_of[source] >= ALARM_SHARE * count
         ]
+
+
+def _of(values: Any, chosen: npt.NDArray[np.bool_]) -> Any:
+    return values[chosen] if isinstance(values, np.ndarray) else values
 
 
 def _by_block(spill: Spill, signals: Signals) -> Iterator[tuple[int, npt.NDArray[Any]]]:

@@ -141,6 +141,10 @@ class Recipe(BaseModel):
     steps: list[AnyStep] = Field(min_length=1)
     instructions: list[InstructionSet] = Field(default_factory=list)
     preferences: list[PreferenceSet] = Field(default_factory=list)
+    earlier: list[Path] = Field(
+        default_factory=list,
+        description="--out folders of earlier runs (relative to the input): what they kept is there already",
+    )
     text_formats: list[TextFormat] = Field(default_factory=_parquet, min_length=1)
     stages: dict[Name, list[str]] = Field(
         default_factory=dict, description="stage of the funnel -> its steps, for the report"

@@ -30,6 +30,7 @@ from l3_ylink.documents import DatasetManifest
 
 from .cost.ledger import Ledger
 from .decide import Decisions, decide, write_decisions
+from .documents.earlier import check_same
 from .documents.store import Signals, disk, sweep
 from .engine import run_tasks
 from .engines import Engine
@@ -82,6 +83,10 @@ def run_recipe(
     Raises `BadInput` for an empty input or a folder that is not a run's, `Conflict` while another process
     writes to `out`, `Failed` on a full disk.
     """
+    found = [(input_folder / folder).resolve() for folder in recipe.earlier]
+    recipe = recipe.model_copy(update={"earlier": found})
+    for folder in found:
+        check_same(recipe, RunPlan.load(folder).recipe, folder)
     listing = list_blocks(input_folder, recipe.sources, block_bytes)
     _check_files(recipe, input_folder)
     plan = replace(RunPlan.make(out, recipe, input_folder, listing), engine=engine)

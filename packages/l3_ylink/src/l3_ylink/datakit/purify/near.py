@@ -71,8 +71,8 @@ EDGE = np.dtype([("key", np.uint64), ("worse", np.int64), ("better", np.int64), 
 
 
 def rank_of(worth: npt.NDArray[np.float64]) -> U64:
-    """Worth (between -64 and 64) as a number that is smaller for the better; it fills 64 bits."""
-    return ((64.0 - np.clip(worth, -64, 64)) * float(1 << 56)).astype(np.uint64)
+    """Worth (between -64 and 64) as a number from 1 on that is smaller for the better; it fills 64 bits."""
+    return ((64.0 - np.clip(worth, -64, 64)) * float(1 << 56)).astype(np.uint64) + np.uint64(1)
 
 
 def pairs_of(part: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from l3_ylink.datakit.documents.batch import Batch
 
 if TYPE_CHECKING:
+    from l3_ylink.datakit.documents.earlier import Earlier
     from l3_ylink.datakit.documents.spill import Spill
     from l3_ylink.datakit.documents.store import Signals
 
@@ -45,13 +46,15 @@ class Table:
     """The signals of one stored block, one array or list a column, without the texts.
 
     Columns are read when they are asked for.  Rows are counted from 0; `first` is the row of the run at
-    which the block begins.  `texts(rows)` reads the texts of some rows.
+    which the block begins.  `texts(rows)` reads the texts of some rows.  `earlier`: the documents are of an
+    earlier run and stay in any case.
     """
 
     columns: Mapping[str, Any]
     texts: Callable[[Sequence[int]], dict[int, str]]
     rows: int
     first: int = 0
+    earlier: bool = False
 
     def __len__(self) -> int:
         return self.rows
@@ -112,6 +115,9 @@ class Step(BaseModel):
     ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset()
     """Settings that only `decide` looks at: another value needs no new measuring."""
 
+    COMPARES: ClassVar[bool] = False
+    """Whether the step compares documents with those of earlier runs."""
+
     step: str
 
     def prepare(self, folder: Path) -> None:
@@ -171,6 +177,10 @@ class Ruling(Protocol):
     @property
     def signals(self) -> Signals:
         """The stored blocks, for steps that must look at texts again."""
+
+    @property
+    def earlier(self) -> Earlier:
+        """The kept documents of earlier runs; their rows come after the run's own and are never dropped."""
 
 
 class GlobalStep(Step):

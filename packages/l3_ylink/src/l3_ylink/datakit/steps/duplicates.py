@@ -30,7 +30,6 @@ from .base import GlobalStep, Ruling, Table
 
 if TYPE_CHECKING:
     from l3_ylink.datakit.documents.spill import Spill
-    from l3_ylink.datakit.documents.store import Signals
 
 TEXTS_AT_ONCE = 64
 
@@ -38,7 +37,10 @@ TEXTS_AT_ONCE = 64
 class Exact(GlobalStep):
     """Texts equal but for white space: the first one, in the order of the input, stays."""
 
-    RECORD: ClassVar[np.dtype[Any]] = np.dtype([("key", np.uint64), ("rest", np.uint64), ("row", np.int64)])
+    COMPARES: ClassVar[bool] = True
+    RECORD: ClassVar[np.dtype[Any]] = np.dtype(
+        [("key", np.uint64), ("rest", np.uint64), ("new", np.uint8), ("row", np.int64)]
+    )
 
     step: Literal["exact"] = "exact"
 
@@ -52,10 +54,11 @@ class Exact(GlobalStep):
         hashes = np.frombuffer(b"".join(table.columns["text_hash"]), ">u8").reshape(-1, 2)[alive]
         records = np.empty(len(alive), self.RECORD)
         records["key"], records["rest"], records["row"] = hashes[:, 0], hashes[:, 1], alive + table.first
+        records["new"] = not table.earlier
         return records
 
     def resolve(self, spill: Spill, ruling: Ruling) -> None:
-        for part in spill.parts("key", "rest", "row"):
+        for part in spill.parts("key", "rest", "new", "row"):
             new = np.ones(len(part), bool)
             new[1:] = (part["key"][1:] != part["key"][:-1]) | (part["rest"][1:] != part["rest"][:-1])
             original = part["row"][np.flatnonzero(new)[np.cumsum(new) - 1]]
@@ -70,6 +73,7 @@ class Near(GlobalStep):
     rows meet half of the pairs at 0.72.  Of similar texts the best stays: long, undamaged, not repetitive.
     """
 
+    COMPARES: ClassVar[bool] = True
     ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset({"threshold"})
     RECORD: ClassVar[np.dtype[Any]] = np.dtype([("key", np.uint64), ("rank", np.uint64), ("row", np.int64)])
 
@@ -97,7 +101,7 @@ class Near(GlobalStep):
         keys = np.frombuffer(b"".join(table.columns["bands"]), np.uint64).reshape(-1, self.bands)[alive]
         records = np.empty(keys.shape, self.RECORD)
         records["key"] = keys
-        records["rank"] = rank_of(preference(table)[alive])[:, None]
+        records["rank"] = 0 if table.earlier else rank_of(preference(table)[alive])[:, None]
         records["row"] = (alive + table.first)[:, None]
         return records.ravel()
 
@@ -105,7 +109,7 @@ class Near(GlobalStep):
         met = ruling.spill(PAIR)
         for part in spill.parts("key", "rank", "row"):
             met.add(pairs_of(part))
-        compared = np.zeros(len(ruling.signals), bool)
+        compared = np.zeros(ruling.earlier.end, bool)
         pairs = ruling.spill(PAIR)
         for part in met.parts("better", "worse"):
             new = np.ones(len(part), bool)
@@ -116,7 +120,7 @@ class Near(GlobalStep):
             pairs.add(some)
         edges = ruling.spill(EDGE)
         with ruling.scratch() as folder, contextlib.closing(ShingleFile(folder)) as shingle_file:
-            self._shingle(ruling.signals, compared, shingle_file)
+            self._shingle(ruling, compared, shingle_file)
             for part in pairs.parts("better", "worse"):
                 edges.add(edges_of(part, shingle_file, self.threshold))
         gone = np.zeros(len(compared), bool)
@@ -130,20 +134,24 @@ class Near(GlobalStep):
                 other=left["better"],
             )
 
-    def _shingle(self, signals: Signals, wanted: npt.NDArray[np.bool_], into: ShingleFile) -> None:
+    def _shingle(self, ruling: Ruling, wanted: npt.NDArray[np.bool_], into: ShingleFile) -> None:
         """Stores the shingles of the wanted documents."""
+        signals = ruling.signals
         for number in range(len(signals.blocks)):
             first = int(signals.first[number])
             rows = np.flatnonzero(wanted[first : int(signals.first[number + 1])])
-            if not len(rows):
-                continue
-            texts = signals.block_texts(number, rows.tolist())
-            for start in range(0, len(rows), TEXTS_AT_ONCE):
-                some = rows[start : start + TEXTS_AT_ONCE]
-                hashes, edges = shingles(split_units(texts[start : start + TEXTS_AT_ONCE]), self.shingle)
-                for place, row in enumerate(some.tolist()):
-                    into.add(first + row, hashes[edges[place] : edges[place + 1]])
+            if len(rows):
+                self._add(first + rows, signals.block_texts(number, rows.tolist()), into)
+        for rows, texts in ruling.earlier.wanted(wanted):
+            self._add(rows, texts, into)
         into.flush()
+
+    def _add(self, rows: npt.NDArray[np.int64], texts: list[str], into: ShingleFile) -> None:
+        for start in range(0, len(rows), TEXTS_AT_ONCE):
+            some = rows[start : start + TEXTS_AT_ONCE]
+            hashes, edges = shingles(split_units(texts[start : start + TEXTS_AT_ONCE]), self.shingle)
+            for place, row in enumerate(some.tolist()):
+                into.add(row, hashes[edges[place] : edges[place + 1]])
 
 
 def preference(table: Table) -> npt.NDArray[np.float64]:
