@@ -350,6 +350,24 @@ def test_three_rules_of_one_length_make_a_table_without_uprights() -> None:
     assert table.grid() == rows
 
 
+def test_a_table_without_any_rule_is_known_by_its_columns() -> None:
+    sheet = Sheet().lines(60, 80, wrapped(2))
+    for row, words in enumerate([*CELLS[:3], ["delta", "333", "x"]]):
+        for column, word in enumerate(words):
+            sheet.text(60 + 130 * column, 120 + 16 * row, word, font="plain" if word.isascii() else "song")
+    document = read(sheet.lines(60, 220, wrapped(2)))
+    assert [block.kind for block in document.blocks] == ["paragraph", "table", "paragraph"]
+    assert next(document.tables()).grid() == [*CELLS[:3], ["delta", "333", "x"]]
+
+
+def test_numbered_items_are_no_table() -> None:
+    sheet = Sheet()
+    for number in range(1, 7):
+        sheet.text(60, 100 + 14 * number, f"{number}.").text(90, 100 + 14 * number, "an item of the list")
+    document = read(sheet)
+    assert [block.kind for block in document.blocks] == ["list"] * 6
+
+
 def test_contents_lose_their_dots_and_page_numbers() -> None:
     sheet = Sheet()
     for number, title in enumerate(["1 Introduction", "1.1 Scope", "2 Methods"]):

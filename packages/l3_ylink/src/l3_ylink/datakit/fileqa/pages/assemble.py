@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from l3_ylink.datakit.fileqa.blocks import Block, Span
+from l3_ylink.datakit.fileqa.blocks import Block, Span, table_block
 
+from .aligned import aligned_table
 from .columns import in_reading_order
 from .lines import Line
 from .tables import Found
@@ -67,17 +68,11 @@ def page_blocks(lines: Sequence[Line], tables: Sequence[Found], number: int, con
         x0, x1 = min(line.box[0] for line in part), max(line.box[2] for line in part)
         for group in _split_at_tables(part, waiting, (x0, x1)):
             if isinstance(group, Found):
-                blocks.append(_table(group))
+                blocks.append(table_block(group.table))
             else:
                 blocks += _Column(group, number, context).blocks()
-    blocks += [_table(table) for table in waiting]
+    blocks += [table_block(table.table) for table in waiting]
     return blocks
-
-
-def _table(found: Found) -> Block:
-    from l3_ylink.datakit.fileqa.blocks import table_block
-
-    return table_block(found.table)
 
 
 def _split_at_tables(
@@ -114,7 +109,7 @@ class _Column:
         found: list[Block] = []
         place = 0
         while place < len(self.rows):
-            take = self._contents(place) or self._code(place) or self._heading(place)
+            take = self._contents(place) or self._code(place) or self._table(place) or self._heading(place)
             block, place = take or self._paragraph(place)
             found.append(block)
         return _levelled(found)
@@ -170,6 +165,10 @@ class _Column:
             spans.append(Span(len(text), len(text) + len(words), self.page, _box(row), "", _chars(row)))
             text += words
         return Block("code", text.replace("\u00ad", "-"), tuple(spans)), end
+
+    def _table(self, place: int) -> tuple[Block, int] | None:
+        found = aligned_table(self.rows[place:], self.page)
+        return None if found is None else (table_block(found[0]), place + found[1])
 
     def _heading(self, place: int) -> tuple[Block, int] | None:
         row = self.rows[place]

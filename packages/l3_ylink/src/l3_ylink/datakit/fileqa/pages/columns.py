@@ -19,6 +19,9 @@ LEAST_GUTTER = 0.8
 FULL = 0.6
 """Lines of running text fill so much of their column, in the median; those of a table's column do not."""
 
+LEAST_WIDTH = 9.0
+"""A column of text is at least so many sizes of its letters wide."""
+
 STEP = 2.0
 
 
@@ -63,6 +66,8 @@ def _is_column(lines: list[Line]) -> bool:
     if len(lines) < LEAST_LINES:
         return False
     x0, x1 = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
+    if x1 - x0 < LEAST_WIDTH * statistics.median(line.size for line in lines):
+        return False  # a column of a table
     return statistics.median((line.box[2] - line.box[0]) / (x1 - x0) for line in lines) >= FULL
 
 
