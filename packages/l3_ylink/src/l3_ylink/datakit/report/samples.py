@@ -44,16 +44,16 @@ def samples(recipe: Recipe, signals: Signals, decisions: Decisions, most: int = 
                 heapq.heappush(some, entry)
             else:
                 heapq.heappushpop(some, entry)
+    entries = [entry for _, some in sorted(drawn.items()) for entry in sorted(some, reverse=True)]
+    rows = [int(signals.first[number]) + row for _, number, row, _ in entries]
+    texts = signals.texts(rows)
     return [
-        _sample(recipe, signals, decisions, entry)
-        for _, some in sorted(drawn.items())
-        for entry in sorted(some, reverse=True)
+        _sample(recipe, decisions, entry, texts[row][:SAMPLE_CHARACTERS])
+        for entry, row in zip(entries, rows, strict=True)
     ]
 
 
-def _sample(
-    recipe: Recipe, signals: Signals, decisions: Decisions, entry: tuple[int, int, int, str]
-) -> Sample:
+def _sample(recipe: Recipe, decisions: Decisions, entry: tuple[int, int, int, str], text: str) -> Sample:
     _, number, row, mark = entry
     verdicts = decisions.verdicts(number)
     return Sample(
@@ -63,5 +63,5 @@ def _sample(
         float(verdicts.value[row]),
         float(verdicts.threshold[row]),
         decisions.id_of(int(verdicts.other[row])),
-        signals.block_texts(number, [row])[0][:SAMPLE_CHARACTERS],
+        text,
     )
