@@ -12,7 +12,7 @@ from l3_ylink.datakit.transform.megatron import TokenFile
 from l3_ylink.datakit.transform.shards import read_texts
 from l3_ylink.documents import DatasetManifest
 
-WORDS = (
+WORDS = ("the cluster", "has many nodes", "and each of them", "runs an agent", "tells the server", "more")
     "the cluster",
     "has many nodes",
     "and each of them",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,38 @@ def test_an_empty_data_set_and_one_of_another_kind_are_refused(
 ) -> None:
     with pytest.raises(BadInput, match=words):
         read_instructions(manifest(tmp_path, lines, kind))
+
+
+def test_tool_calls_are_learnt_and_the_tools_on_offer_are_seen() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "fans", "arguments": '{"node": 7}'}}
+    row = {
+        "messages": [
+            ASK,
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "content": "fan 3", "tool_call_id": "c"},
+            ANSWER,
+        ],
+        "tools": [{"type": "function", "function": {"name": "fans"}}],
+    }
+    found = conversation(json.dumps(row).encode(), "x")
+    made = tokenizer()
+    made.chat_template = (
+        "{% for t in tools or [] %}{{ t.function.name }};{% endfor %}{% for m in messages %}{{ m.role }}:"
+        "{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}{% endfor %};"
+        "{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}"
+    )
+    whole = made.apply_chat_template(list(found), tools=found.tools, tokenize=False)
+    assert whole.startswith("fans;user:")
+    ids, learn = encode(made, found).ids, encode(made, found).learn
+    said = made.decode([token for token, on in zip(ids, learn, strict=True) if on])
+    assert re.findall("[a-z0-9]+", said) == ["node", "7", "replace"]
+
+
+def test_a_broken_tool_call_is_told() -> None:
+    message = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"function": {"name": "f", "arguments": "{"}}],
+    }
+    with pytest.raises(BadInput, match="a tool call has no name and JSON arguments"):
+        conversation(json.dumps({"messages": [ASK, message]}).encode(), "x")

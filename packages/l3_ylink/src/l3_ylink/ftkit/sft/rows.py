@@ -16,8 +16,14 @@ from l3_ylink._kit.problems import BadInput
 from l3_ylink.documents import DatasetManifest
 from l3_ylink.trainkit.tokens import verify_shard
 
-Message = dict[str, str]
+Message = dict[str, Any]
 ROLES = ("system", "user", "assistant", "tool")
+
+
+class Conversation(list[Message]):
+    """Messages in their order; `tools` are the definitions of those that the assistant may call."""
+
+    tools: list[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Row:
     learn: list[bool]
 
 
-def read_instructions(path: Path) -> tuple[DatasetManifest, list[list[Message]]]:
+def read_instructions(path: Path) -> tuple[DatasetManifest, list[Conversation]]:
     """The manifest (a file or its folder) and the conversations of its JSONL shards, digests checked."""
     file = path / "dataset-manifest.json" if path.is_dir() else path
     manifest = DatasetManifest.read(file)
@@ -38,7 +44,7 @@ def read_instructions(path: Path) -> tuple[DatasetManifest, list[list[Message]]]
             field="kind",
             do="give the folder of an instruction data set",
         )
-    conversations: list[list[Message]] = []
+    conversations: list[Conversation] = []
     for shard in manifest.shards:
         verify_shard(file.parent, shard)
         for number, line in enumerate((file.parent / shard.uri).read_bytes().splitlines(), start=1):
@@ -51,7 +57,7 @@ def read_instructions(path: Path) -> tuple[DatasetManifest, list[list[Message]]]
     return manifest, conversations
 
 
-def conversation(line: bytes, where: str) -> list[Message]:
+def conversation(line: bytes, where: str) -> Conversation:
     """One JSONL row as messages: OpenAI's form, or Alpaca's (instruction, input, output)."""
     try:
         row = json.loads(line)
@@ -77,7 +83,22 @@ def conversation(line: bytes, where: str) -> list[Message]:
             raise BadInput(
                 f"role {message.get('role')!r} is unknown", field=where, do=f"use {', '.join(ROLES)}"
             )
-    return [{"role": message["role"], "content": message["content"]} for message in messages]
+    found = Conversation(_kept(message, where) for message in messages)
+    found.tools = row.get("tools") or None
+    return found
+
+
+def _kept(message: Message, where: str) -> Message:
+    """What a template reads of a message; it prints arguments as JSON and must get the object."""
+    kept: Message = {name: message[name] for name in ("role", "content", "tool_call_id") if name in message}
+    try:
+        calls = [
+            {**call, "function": {**call["function"], "arguments": json.loads(call["function"]["arguments"])}}
+            for call in message.get("tool_calls", ())
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput("a tool call has no name and JSON arguments", field=where) from error
+    return {**kept, "tool_calls": calls} if calls else kept
 
 
 def encode(tokenizer: Any, messages: Sequence[Message]) -> Row:
@@ -86,8 +107,9 @@ def encode(tokenizer: Any, messages: Sequence[Message]) -> Row:
     The template must be one in which a conversation's beginning renders to the beginning of the
     whole; one that rewrites earlier turns is refused, as masks would be wrong without a sign.
     """
-    whole = rendered(tokenizer, messages)
-    spans = assistant_spans(tokenizer, messages, whole)
+    tools = getattr(messages, "tools", None)
+    whole = rendered(tokenizer, messages, tools=tools)
+    spans = assistant_spans(tokenizer, messages, whole, tools)
     encoded = tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
     learn = [
         end > start and any(start >= low and end <= high for low, high in spans)
@@ -96,20 +118,26 @@ def encode(tokenizer: Any, messages: Sequence[Message]) -> Row:
     return Row(list(encoded["input_ids"]), learn)
 
 
-def rendered(tokenizer: Any, messages: Sequence[Message], *, ask: bool = False) -> str:
+def rendered(
+    tokenizer: Any, messages: Sequence[Message], *, ask: bool = False, tools: list[Any] | None = None
+) -> str:
     """The conversation as text; with `ask` it ends where the assistant begins to speak."""
-    text: str = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=ask)
+    text: str = tokenizer.apply_chat_template(
+        list(messages), tools=tools, tokenize=False, add_generation_prompt=ask
+    )
     return text
 
 
-def assistant_spans(tokenizer: Any, messages: Sequence[Message], whole: str) -> list[tuple[int, int]]:
+def assistant_spans(
+    tokenizer: Any, messages: Sequence[Message], whole: str, tools: list[Any] | None = None
+) -> list[tuple[int, int]]:
     """Where in `whole` the assistant speaks: with the mark that ends a turn, without white space after."""
     spans = []
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        before = rendered(tokenizer, messages[:number], ask=True)
-        upto = rendered(tokenizer, messages[: number + 1])
+        before = rendered(tokenizer, messages[:number], ask=True, tools=tools)
+        upto = rendered(tokenizer, messages[: number + 1], tools=tools)
         if not (upto.startswith(before) and whole.startswith(upto)):
             raise BadInput(
                 "the chat template renders a turn otherwise once others follow",
