@@ -155,6 +155,11 @@ class RestartPolicy(Part):
 
     max_attempts: int = Field(default=5, ge=1)
     on_user_error: bool = False
+    on_spoilt_loss: Literal["stop", "rollback"] = Field(
+        default="stop",
+        description="rollback: go on from a checkpoint before a NaN or a spike, and pass over its data",
+        exclude_if=lambda choice: choice == "stop",
+    )
 
 
 class Limits(Part):

@@ -127,6 +127,19 @@ def test_no_sample_is_lost_or_repeated_whatever_the_ranks(
         assert sorted(used[epoch * samples : (epoch + 1) * samples]) == list(range(samples))
 
 
+def test_the_data_that_spoilt_the_loss_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = ResumableSampler(100, 4)
+    for _ in range(3):
+        sampler.next()
+    state = sampler.state_dict()
+    following = [sampler.next() for _ in range(4)]
+    monkeypatch.setenv("OGAI_SKIP_STEPS", "2")
+    again = ResumableSampler(100, 4)
+    again.load_state_dict(state)
+    assert again.skip_spoilt() == 2
+    assert again.next() == following[2]
+
+
 def test_other_data_is_refused() -> None:
     state = ResumableSampler(100, 4).state_dict()
     with pytest.raises(BadInput, match="was made with 100"):

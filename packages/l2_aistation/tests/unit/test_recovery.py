@@ -242,3 +242,24 @@ def test_an_elastic_gang_shrinks_in_whole_units_where_no_stand_in_is_left(
 
 def test_a_stand_in_comes_before_a_smaller_gang() -> None:
     assert decide(situation("node_lost", tasks=(2, 2, 2, 2), least=2)).what == "resume"
+
+
+def test_a_spoilt_loss_stops_unless_the_user_asked_to_go_back() -> None:
+    assert decide(situation("loss_nan", last_step=40)).what == "fail"
+    decision = decide(situation("loss_nan", last_step=40, rollback=True, every_steps=10))
+    assert decision.what == "resume"
+    assert decision.rollback == (37, 3)
+    assert "back to step 37" in decision.why
+
+
+def test_each_spoilt_loss_goes_one_checkpoint_further_back() -> None:
+    past = tuple(PastAttempt(number, "loss_spike", 1, 40, None, 0.0, 1.0) for number in (1, 2))
+    decision = decide(situation("loss_nan", last_step=40, rollback=True, every_steps=10, history=past))
+    assert decision.rollback == (17, 23)
+    early = decide(situation("loss_nan", last_step=4, rollback=True, every_steps=10, history=past))
+    assert early.rollback == (0, 4)
+
+
+def test_going_back_is_bounded_by_the_attempts() -> None:
+    past = tuple(PastAttempt(number, "loss_nan", 1, 40, None, 0.0, 1.0) for number in range(1, 5))
+    assert decide(situation("loss_nan", last_step=40, rollback=True, history=past)).what == "fail"

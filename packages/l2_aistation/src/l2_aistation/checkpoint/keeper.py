@@ -145,13 +145,17 @@ class Checkpointer:
     def restore(self, *, at_most: int | None = None) -> Restored | None:
         """The newest step that every rank can have: from memory, a replica, or the storage.
 
-        With `at_most` the run goes back to that step or the last one before it, and what was saved later
-        is forgotten (to pass over the data that spoilt it).  A damaged source is passed over for the next
-        one, a damaged step for the one before.  None where there was never a checkpoint; `Failed` where
-        all that there are cannot be read.
+        With `at_most` (or where the platform asks for it after a spoilt loss) the run goes back to that
+        step or the last one before it, and what was saved later is forgotten.  A damaged source is passed
+        over for the next one, a damaged step for the one before.  None where there was never a checkpoint;
+        `Failed` where all that there are cannot be read.
         """
+        if at_most is None and (asked := os.environ.get("OGAI_ROLLBACK_STEP")):
+            at_most = int(asked)
         found = self.places.find(self.storage, self.segment, replicated=self._replicated, at_most=at_most)
         if found is None:
+            if at_most is not None:
+                self.places.drop_after(self.storage, self.segment, -1)
             return None
         step, (state, notes), source = found
         if notes["world_size"] != self.world_size and not self._replicated:

@@ -71,7 +71,7 @@ class Places:
             if all(self._gather(state is not None)):
                 assert state is not None
                 return key[0], state, source
-        if keys:
+        if wanted:
             raise Failed(
                 f"none of the steps {', '.join(str(step) for step, _ in wanted)} can be read by every rank",
                 why=problem,

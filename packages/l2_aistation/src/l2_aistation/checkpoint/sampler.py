@@ -6,6 +6,7 @@ ranks, it goes on at that number: no sample is lost, none is repeated.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +73,15 @@ class ResumableSampler:
                     do="go on with the same data and seed, or start in another folder",
                 )
         self.used = int(state["used"])
+
+    def skip_spoilt(self) -> int:
+        """Passes over the data that spoilt the loss, where the platform asks for it; how many batches.
+
+        Call it after `load_state_dict`.
+        """
+        batches = int(os.environ.get("OGAI_SKIP_STEPS", "0"))
+        self.used += batches * self.batch
+        return batches
 
     def _sample(self, number: int) -> int:
         epoch, place = divmod(number, self.samples)

@@ -28,6 +28,8 @@ class Attempt:
     checkpoint_at: float | None = None
     resumed_from: int | None = None
     lost_steps: int = 0
+    rollback: tuple[int, int] | None = None
+    """The step it must go back to, and how many steps' data it passes over."""
     replaced: dict[str, str] = field(default_factory=dict)
     started: set[int] = field(default_factory=set)
     exits: dict[int, RankExit] = field(default_factory=dict)

@@ -101,9 +101,10 @@ class Situation:
     """What recovery decides on: the held attempt's places by rank order, and what could replace one.
 
     `tasks` is how many ranks each place carries, `least` and `unit` the sizes that an elastic gang can go
-    on with (None: only whole).  `candidates` are free, healthy nodes with room for the tasks of any one
-    node of the gang, spares and others.  `unusable` are the held nodes that cannot carry ranks any more
-    (lost, cordoned).
+    on with (None: only whole).  `rollback` asks to go back behind a spoilt loss; the attempt came to
+    `last_step`, with a checkpoint each `every_steps`.  `candidates` are free, healthy nodes with room for
+    the tasks of any one node of the gang, spares and others.  `unusable` are the held nodes that cannot
+    carry ranks any more (lost, cordoned).
     """
 
     cause: Cause
@@ -119,6 +120,9 @@ class Situation:
     tasks: tuple[int, ...] = ()
     least: int | None = None
     unit: int = 1
+    rollback: bool = False
+    last_step: int | None = None
+    every_steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +143,4 @@ class Decision:
     cordon: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     size: int | None = None
+    rollback: tuple[int, int] | None = None

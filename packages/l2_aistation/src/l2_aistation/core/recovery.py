@@ -25,6 +25,12 @@ BAD_NODE: Final = frozenset({
 HARDWARE: Final = BAD_NODE - {"node_lost", "nccl_init_failure", "cuda_init_failure"}
 """Faults that a node does not lose by itself: it is cordoned."""
 
+SPOILT: Final = frozenset({"loss_nan", "loss_spike", "loss_scale_exhausted"})
+"""The loss itself is bad: the same data from the same checkpoint would spoil it again."""
+
+_TOLD_LATE_STEPS = 3
+"""A spoilt loss is told after so many steps."""
+
 GIVE_BACK: Final = frozenset({"preempted", "time_limit"})
 
 _SAME_PLACE_TRIES: Final = {"unknown": 1, "segfault": 1, "checkpoint_corrupt": 2, "process_killed": 3}
@@ -48,6 +54,10 @@ def decide(situation: Situation) -> Decision:
     blamed = _blamed(situation, cause)
     bad = set(situation.unusable) | ({blamed} if blamed is not None else set())
     cordon = (blamed,) if blamed is not None and cause.label in HARDWARE else ()
+    if situation.rollback and cause.label in SPOILT:
+        step, skip = rollback_of(situation)
+        why = f"{cause.label}: back to step {step}, the data of {skip} steps are passed over"
+        return Decision("resume", why, rollback=(step, skip))
     if not bad & {place.node for place in situation.places}:
         delay = _delay_s(situation)
         return Decision("resume", f"{cause.label}: again on the same nodes", delay_s=delay, cordon=cordon)
@@ -73,6 +83,14 @@ def _without_stand_in(situation: Situation, cause: Cause, bad: set[str], cordon:
     return Decision(
         "requeue", f"no stand-in came in {situation.hold_limit_s:.0f} s; back to the queue", cordon=cordon
     )
+
+
+def rollback_of(situation: Situation) -> tuple[int, int]:
+    """Before the loss was spoilt, and one checkpoint further each time; and how many steps' data to skip."""
+    before = sum(past.label in SPOILT for past in situation.history)
+    last = situation.last_step or 0
+    step = max(0, last - _TOLD_LATE_STEPS - before * situation.every_steps)
+    return step, max(1, last - step)
 
 
 def remaining_size(situation: Situation, bad: set[str]) -> int | None:
@@ -102,7 +120,8 @@ def _unmasked(situation: Situation) -> Cause:
 def _limit(situation: Situation, cause: Cause) -> Decision | None:
     """Why there may be no next attempt at all."""
     tries = len(situation.history)
-    if cause.label in USERS and not situation.on_user_error:
+    goes_back = situation.rollback and cause.label in SPOILT
+    if cause.label in USERS and not situation.on_user_error and not goes_back:
         return Decision("fail", f"{cause.label}: the same job would fail again; fix it and submit it anew")
     if tries + 1 >= situation.max_attempts:
         return Decision("fail", f"{cause.label}: all {situation.max_attempts} attempts are used up")

@@ -51,6 +51,9 @@ class Gang:
             "OGAI_JOB": attempt.job,
             "OGAI_ATTEMPT": str(attempt.number),
         }
+        if attempt.rollback is not None:
+            step, skip = attempt.rollback
+            environment |= {"OGAI_ROLLBACK_STEP": str(step), "OGAI_SKIP_STEPS": str(skip)}
         if job.array_index is not None:
             environment["OGAI_ARRAY_INDEX"] = str(job.array_index)
         peers = tuple([(address[node], len(mine)) for node, mine in ranks.items()])

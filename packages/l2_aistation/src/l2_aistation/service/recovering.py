@@ -128,6 +128,9 @@ class Recovery:
             tasks=tuple(len(shares[node]) for node in attempt.nodes),
             least=job.demand.least if job.demand.least < job.demand.count else None,
             unit=job.demand.unit,
+            rollback=spec.restart.on_spoilt_loss == "rollback",
+            last_step=attempt.last_step,
+            every_steps=1 if spec.checkpoint is None else spec.checkpoint.every_steps,
         )
 
     def _place(self, node: str) -> Place:
@@ -221,6 +224,8 @@ class Recovery:
             world.take(job, before)
             raise
         attempt = self.platform.begin(job, slots, dict(decision.replaced))
+        attempt.rollback = decision.rollback
+        self.platform.batch.touch_attempt(attempt)
         self.platform.move(job, JobEvent.RESUME, why=decision.why)
         self.platform.outbox.extend(start_commands(self.platform, job, attempt))
 

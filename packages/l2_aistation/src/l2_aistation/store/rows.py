@@ -89,6 +89,7 @@ def attempt_row(attempt: Attempt) -> dict[str, Any]:
         "checkpoint_step": attempt.checkpoint_step,
         "checkpoint_at": attempt.checkpoint_at,
         "why": attempt.why,
+        "rollback": attempt.rollback,
     }
     return {
         "state": str(attempt.state),
@@ -171,6 +172,7 @@ def attempt_of(row: Mapping[str, Any]) -> Attempt:
         fault_at=progress["fault_at"],
         held_at=progress["held_at"],
         why=progress["why"],
+        rollback=None if progress.get("rollback") is None else tuple(progress["rollback"]),
         version=row["version"],
     )
 
