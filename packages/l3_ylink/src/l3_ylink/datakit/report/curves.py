@@ -125,7 +125,7 @@ def _kinds(columns: LazyColumns, count: int) -> npt.NDArray[np.object_]:
 
 def cell_of(values: F64) -> I64:
     """The cell of each value: the order of cells is the order of values."""
-    bits = values.astype(np.float32).view(np.uint32)
+    bits = (values + 0.0).astype(np.float32).view(np.uint32)  # -0.0 is 0.0
     ordered = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
     return (ordered >> 16).astype(np.int64)
 
