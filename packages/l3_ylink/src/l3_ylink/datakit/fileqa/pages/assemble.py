@@ -12,7 +12,7 @@ from typing import NamedTuple
 from l3_ylink.datakit.fileqa.blocks import Block, Span, table_block
 
 from .aligned import aligned_table
-from .columns import in_reading_order
+from .columns import INDEXED, in_reading_order
 from .lines import Line
 from .tables import Found
 from .wrap import NO_CHARS, STARTS_WIDE, join_lines, rounded
@@ -247,26 +247,25 @@ class _Column:
         """Whether a row belongs to the paragraph of the row before it."""
         before, here = self.rows[place - 1], self.rows[place]
         size = here[0].size
-        words = " ".join(line.text for line in here)
-        if (
-            self._gap(place) > PARAGRAPH_GAP
-            or self._gap(place) < -0.6
-            or abs(size - before[0].size) > 0.15 * size
-        ):
+        near = -0.6 <= self._gap(place) <= PARAGRAPH_GAP and abs(size - before[0].size) <= 0.15 * size
+        if not near or self._begins(place, marked=marked):
             return False
-        if BULLET.match(words) or LEADERS.match(words) or (self._is_code(here) and here[0].shaded):
-            return False
-        if (
-            ORDERED.match(words)
-            and (marked or here[0].box[0] > before[0].box[0] - 1)
-            and _ends_early(before, self._right_of(place - 1))
-        ):
-            return False
-        if here[0].box[0] > before[0].box[0] + 1.2 * size and not (marked and place and before is first):
+        if here[0].box[0] > before[0].box[0] + 1.2 * size and not (marked and before is first):
             return False  # the first line of the next paragraph is set in
         if marked and here[0].box[0] < text_left - 1.5 * size:
             return False
         return not _ends_early(before, self._right_of(place - 1))
+
+    def _begins(self, place: int, *, marked: bool) -> bool:
+        """Whether a row is by its words the first of an item, an entry or a listing."""
+        before, here = self.rows[place - 1], self.rows[place]
+        words = " ".join(line.text for line in here)
+        if BULLET.match(words) or LEADERS.match(words) or (self._is_code(here) and here[0].shaded):
+            return True
+        if INDEXED.search(words) and INDEXED.search(" ".join(line.text for line in before)):
+            return True
+        level = marked or here[0].box[0] > before[0].box[0] - 1
+        return bool(ORDERED.match(words)) and level and _ends_early(before, self._right_of(place - 1))
 
     def _right_of(self, place: int) -> float:
         """Where the lines around a row end: the column's right edge, or that of text set beside a picture."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from itertools import pairwise
@@ -22,6 +23,7 @@ FULL = 0.6
 LEAST_WIDTH = 9.0
 """A column of text is at least so many sizes of its letters wide."""
 
+INDEXED = re.compile(r"[^\W\d].*, \d+(?:[-–, \d])*$")
 STEP = 2.0
 
 
@@ -65,6 +67,8 @@ def _band(band: list[Line], gutter: float, depth: int) -> list[list[Line]]:
 def _is_column(lines: list[Line]) -> bool:
     if len(lines) < LEAST_LINES:
         return False
+    if sum(bool(INDEXED.search(line.text)) for line in lines) > 0.5 * len(lines):
+        return True  # an index: its lines are of any length
     x0, x1 = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
     if x1 - x0 < LEAST_WIDTH * statistics.median(line.size for line in lines):
         return False  # a column of a table
