@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from corpus import corpus
+from corpus import corpus  # type: ignore[import-not-found]
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ogai" / "bench"
 DATATROVE, TEXT_DEDUP = "datatrove==0.10.1", "text-dedup==0.4.0"
@@ -113,14 +113,14 @@ if __name__ == "__main__":
     main()
 """
 
-GOPHER = [
+GOPHER: list[dict[str, Any]] = [
     {"step": "extract"},
     {"step": "language", "keep": ["en"], "least_score": 0.0},
     {"step": "quality", "rules": ["gopher_quality", "gopher_repetition"]},
     {"step": "near"},
     {"step": "tokenise", "tokenizer": "tokenizer.json"},
 ]
-NEAR = [{"step": "extract"}, {"step": "near"}]
+NEAR: list[dict[str, Any]] = [{"step": "extract"}, {"step": "near"}]
 
 
 def peer_python(name: str) -> Path:

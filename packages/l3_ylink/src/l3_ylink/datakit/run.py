@@ -100,7 +100,7 @@ def run_recipe(
         reused = _measure(plan, workers, progress)
         signals = Signals(plan.store, len(plan.blocks))
         progress("decide", 0, 1)
-        with _room(out) as folder:
+        with _room(out) as folder, disk(folder):
             with Ledger(out).stage("decide"):
                 decisions = decide(recipe, signals, folder)
                 write_decisions(out / "decisions.parquet", recipe, decisions)
