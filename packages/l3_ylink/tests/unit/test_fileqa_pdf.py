@@ -335,6 +335,25 @@ def test_notes_between_rules_are_no_table() -> None:
     assert list(read(sheet).tables()) == []
 
 
+def test_rows_between_uprights_need_no_line_under_each() -> None:
+    rows = [["Key", "Value"], ["one", "1"], ["two", "2"], ["three", "3"], ["four", "4"]]
+    sheet = Sheet().grid([60, 160, 260], [100, 120, 190])
+    for row, words in enumerate(rows):
+        for column, word in enumerate(words):
+            sheet.text(64 + 100 * column, 114 + 17 * row, word)
+    (table,) = read(sheet).tables()
+    assert table.grid() == rows
+
+
+def test_wrapped_cells_of_a_ruled_table_are_not_cut() -> None:
+    sheet = Sheet().grid([60, 160, 260], [100, 120, 160, 200])
+    sheet.text(64, 114, "Key").text(164, 114, "Value")
+    for top in (134, 174):
+        sheet.lines(64, top, ["a name over", "two lines"]).lines(164, top, ["a value over", "two lines"])
+    (table,) = read(sheet).tables()
+    assert table.grid() == [["Key", "Value"], *[["a name over two lines", "a value over two lines"]] * 2]
+
+
 def test_three_rules_of_one_length_make_a_table_without_uprights() -> None:
     sheet = Sheet().rule(60, 100, 400, 100).rule(60, 120, 400, 120).rule(60, 180, 400, 180)
     rows = [

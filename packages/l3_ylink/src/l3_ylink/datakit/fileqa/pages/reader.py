@@ -40,6 +40,7 @@ class Reader:
         self.process = subprocess.Popen(
             [
                 sys.executable,
+                "-P",  # nothing from the folder that the command runs in
                 "-m",
                 "l3_ylink.datakit.fileqa.pages.worker",
                 str(limits.page_seconds),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ TOUCH = 3.0
 
 MOST_COLUMNS, MOST_ROWS = 64, 400
 LEAST_FILLED = 0.3
+LEAST_UNRULED = 3
+"""So many lines at the same heights in all columns are rows, even without a line between them."""
 
 
 class Found(NamedTuple):
@@ -120,6 +123,10 @@ def _ruled(page: Page, number: int, across: list[Rule], down: list[Rule]) -> Fou
         return None
     box = (xs[0], ys[0], xs[-1], ys[-1])
     members, column = _columns(page, box, xs)
+    if len(ys) <= 3:
+        added = [y for band in pairwise(ys) for y in _unruled_rows(page, members, column, band)]
+        across = [*across, *(Rule(y, x0, x1) for y in added)]
+        ys = sorted([*ys, *added])
     row = np.searchsorted(ys, _centres(page, 1), side="right") - 1
     areas = _areas(xs, ys, across, down)
     rows: list[list[tuple[int, Cell]]] = [[] for _ in ys[1:]]
@@ -127,6 +134,26 @@ def _ruled(page: Page, number: int, across: list[Rule], down: list[Rule]) -> Fou
         chosen = members & (row >= top) & (row < top + high) & (column >= left) & (column < left + wide)
         rows[top].append((left, _cell(page, number, np.flatnonzero(chosen), wide, high)))
     return _found(page, box, xs, rows, members)
+
+
+def _unruled_rows(
+    page: Page, members: npt.NDArray[np.bool_], column: npt.NDArray[np.int64], band: tuple[float, float]
+) -> list[float]:
+    """Where the rows of a band end that has uprights only: every column has its lines at the same heights."""
+    middle = _centres(page, 1)
+    inside = members & (middle > band[0]) & (middle < band[1])
+    levels = [
+        _levels(np.unique(page.baselines[inside & (column == place)]).tolist())
+        for place in np.unique(column[inside]).tolist()
+    ]
+    if len(levels) < 2 or len(levels[0]) < LEAST_UNRULED:
+        return []
+    for other in levels[1:]:
+        same = len(other) == len(levels[0])
+        if not same or any(abs(one - two) > TOUCH for one, two in zip(levels[0], other, strict=True)):
+            return []
+    size = float(np.median(page.sizes[inside]))
+    return [level + 0.3 * size for level in levels[0][:-1]]
 
 
 def _found(
