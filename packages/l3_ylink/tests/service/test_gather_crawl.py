@@ -354,7 +354,7 @@ def test_budgets_hold_for_each_host(tmp_path: Path, sites: Callable[..., Site]) 
 
 
 def test_a_second_crawl_asks_only_what_has_changed(tmp_path: Path, sites: Callable[..., Site]) -> None:
-    state = {"text": "old", "gone": False}
+    state: dict[str, Any] = {"text": "old", "gone": False}
 
     def pages(path: str, headers: dict[str, str]) -> Reply | None:
         if path == "/":
