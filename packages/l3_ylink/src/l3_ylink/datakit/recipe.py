@@ -26,7 +26,7 @@ from .steps.substrings import Substrings
 from .steps.tokenise import Tokenise
 from .steps.urls import UrlDuplicates, Urls
 
-SIGNALS_VERSION = 7
+SIGNALS_VERSION = 8
 """Grows whenever the same settings would give other columns: then nothing stored is used again."""
 
 AnyStep = Annotated[

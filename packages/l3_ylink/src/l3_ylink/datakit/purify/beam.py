@@ -20,6 +20,9 @@ from .chinese import OTHER, ChineseModel
 LOST, SECOND = 256, 257
 WHOLE = 512
 WIDTH = 16
+DEAR, FEW_TEXTS = 10.0, 4
+"""A move that costs more is tried after the best few texts only."""
+
 NEVER = -1e9
 
 Codes = npt.NDArray[np.uint32]
@@ -77,7 +80,8 @@ def likeliest(items: list[int], reading: Reading, model: ChineseModel) -> tuple[
 
 def _go(here: _Texts, place: int, move: Move, model: ChineseModel) -> _Texts:
     symbols = model.symbols(move.codes)
-    count, choices = len(here.score), len(symbols)
+    choices = len(symbols)
+    count = min(len(here.score), FEW_TEXTS if move.cost > DEAR else WIDTH)
     parent = np.repeat(np.arange(count), choices)
     last = here.last[parent]
     symbol = np.tile(symbols, count)

@@ -79,6 +79,8 @@ RULES: tuple[Rule, ...] = (
     Rule("min_sentence_ends", "c4", "sentence_ends", "min", 5, 1, 5),
     Rule("min_han_share", "chinese", "han_share", "min", None, 0.15, None),
     Rule("max_adverts", "chinese", "adverts", "max", None, 2, None),
+    Rule("max_advert_share", "chinese", "advert_share", "max", None, 0.05, None),
+    Rule("max_fragment_lines", "chinese", "fragment_lines", "max", None, 0.85, None),
     Rule("max_units_per_mark", "chinese", "units_per_mark", "max", None, 150, None),
 )
 

@@ -7,7 +7,6 @@ decisions; `reference.py` has the definitions in plain Python.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from . import loops
 from .characters import DAMAGED, DIGIT, HAN, LETTER, NEWLINE, PUNCTUATION, SENTENCE_END, SPACE, SYMBOL
+from .chinese import chinese_signals
 from .classes import CHINESE_MARK, CURLY, HASH_SIGN, classes
 from .units import I64, U64, Units, split_units
 
@@ -29,15 +29,6 @@ STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 TOP_GRAMS = (2, 3, 4)
 REPEATED_GRAMS = (5, 6, 7, 8, 9, 10)
 
-ADVERTS = re.compile(
-    "代开发票|代办|加微信|加[Qq]{1,2}群?[:：]?\\d|微信号|扫码关注|点击购买|包邮|秒杀|优惠券|限时抢购|免费领取|在线客服|"
-    "澳门|博彩|赌场|时时彩|六合彩|百家乐|老虎机|开奖结果|棋牌|投注|真人娱乐|娱乐城|北京赛车|彩票平台|私服|"
-    "成人视频|一夜情|约炮|裸聊|催情|壮阳|人流医院|无痛人流|白癜风医院|男科医院|刷单|网赚|日赚|月入过万|贷款秒批|信用卡套现|"
-    "友情链接|网站地图|版权所有.{0,12}备案|ICP备\\d|关键词排名|SEO优化|外链"
-)
-"""Advertising, gambling and search-engine spam in Chinese: one hit is a coincidence, several are not."""
-
-
 def measure(units: Units, texts: Sequence[str]) -> dict[str, Column]:
     """Every signal of every text: name -> one value a text."""
     columns: dict[str, Column] = {}
@@ -45,12 +36,7 @@ def measure(units: Units, texts: Sequence[str]) -> dict[str, Column]:
     columns.update(_words(units))
     columns.update(_lines(units))
     columns.update(_repetition(units))
-    han = columns["han"]
-    columns["adverts"] = np.fromiter(
-        (len(set(ADVERTS.findall(text))) if han[i] else 0 for i, text in enumerate(texts)),
-        np.int64,
-        len(texts),
-    )
+    columns.update(chinese_signals(units, texts, columns["han"]))
     return columns
 
 
