@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from l3_ylink._kit.problems import BadInput, Failed
+from l3_ylink._kit.problems import BadInput, Conflict, Failed
 from l3_ylink.ports import JobHandle, JobOutcome, JobRequest, JobRunner
 
 from .slurm import ONE_THREAD
@@ -58,7 +59,8 @@ class JobsEngine:
         """Ends the job, also one of a run that was killed."""
         handle = self._jobs.get(job) or self._make().find(job)
         if handle is not None:
-            handle.cancel()
+            with contextlib.suppress(Conflict):  # it has ended meanwhile
+                handle.cancel()
 
     def _place(self, folder: Path) -> str:
         """The folder as a worker finds it: relative to the shared folder where there is one."""

@@ -29,6 +29,8 @@ FOLDER = ".spool"
 SOONEST_S = 0.1
 LATEST_S = 2.0
 """How often the folder is looked at: often at first, less when nothing comes."""
+GRACE_S = 10.0
+"""For workers with nothing left to do to end."""
 
 Task = dict[str, Any]
 
@@ -142,9 +144,17 @@ def _replies(batch: Batch, job: str, spool: Spool, whole: int) -> Generator[Task
                 return
             wait = SOONEST_S if fresh else min(wait * 1.5, LATEST_S)
             time.sleep(wait if len(seen) < whole else 0)
+        _end_by_themselves(batch, job)
     finally:
         if not batch.over(job):
             batch.cancel(job)
+
+
+def _end_by_themselves(batch: Batch, job: str) -> None:
+    """Workers with nothing left to do end; a job that is cancelled in that moment looks like a fault."""
+    until = time.monotonic() + GRACE_S
+    while not batch.over(job) and time.monotonic() < until:
+        time.sleep(SOONEST_S)
 
 
 def _left(run: Path, spool: Spool, tasks: list[Task], count: int) -> list[Task]:
