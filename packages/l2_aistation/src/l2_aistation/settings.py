@@ -25,6 +25,10 @@ class Settings(LayerSettings):
     shared_dir: Path | None = Field(
         default=None, description="folder that all nodes share; None: state folder/shared"
     )
+    cache_dir: Path | None = Field(
+        default=None,
+        description="folder on a node's own disk with data sets, each under its digest (sha256-...)",
+    )
     broker_url: str | None = Field(default=None, description="Redis URL; None: a private server is started")
     broker_listen: str | None = Field(
         default=None, description="address (and :port) where the private broker listens for agents"
@@ -64,6 +68,9 @@ class Settings(LayerSettings):
     )
     accelerator_reserve_bytes: dict[str, int] = Field(
         default_factory=dict, description="by model: memory of each accelerator that no part may have"
+    )
+    what_if_per_minute: int = Field(
+        default=60, ge=1, description="how often each user may ask what if, in the long run"
     )
     spec_limit_bytes: int = Field(default=1_000_000, ge=1000, description="largest accepted job-spec")
     master_ports: str = Field(default="29500-31499", description="ports for the rendezvous of attempts")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from l2_aistation.web.pace import Pace
 
 Make = Callable[..., dict[str, Any]]
 SLEEP = "import time; time.sleep(60)"
@@ -60,3 +61,17 @@ def test_the_form_of_the_page(site: Any, waiting: tuple[str, str]) -> None:
     assert "立即开始" in chinese
     site.client.cookies.clear()
     assert "no answer" in site.client.post(path, data={"nodes": "x"}, headers=headers).text
+
+
+def test_who_asks_too_often_is_told_when_to_ask_again(site: Any, waiting: tuple[str, str]) -> None:
+    """Each user has a bucket of its own; what it does not use comes back."""
+    _, job = waiting
+    now = [0.0]
+    site.client.app.state.what_if.pace = Pace(0.5, 2, clock=lambda: now[0])
+    assert [ask(site, job, site.blue).status_code for _ in range(3)] == [200, 200, 429]
+    refused = ask(site, job, site.blue)
+    assert refused.headers["Retry-After"] == "2"
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert ask(site, job, site.operator).status_code == 200
+    now[0] = 2.0
+    assert [ask(site, job, site.blue).status_code for _ in range(2)] == [200, 429]

@@ -73,7 +73,7 @@ def test_what_would_let_it_start(world: World, change: dict[str, object]) -> Non
 
 def test_a_higher_priority_names_its_victims(world: World) -> None:
     answer = what(world, "big", priority=5)
-    assert (answer.starts, answer.victims) == ("now", ("long",))
+    assert (answer.starts, answer.victims) == ("now", (("long", "t"),))
 
 
 def test_a_raised_cap_lets_the_capped_job_start(world: World) -> None:

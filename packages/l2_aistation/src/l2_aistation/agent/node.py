@@ -18,6 +18,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from l2_aistation._kit.problems import BadInput, Conflict, Unavailable
 from l2_aistation.broker import channels, urls
 from l2_aistation.core.events import Command, StartTasks, WarmTasks, from_wire, to_wire
 from l2_aistation.settings import Settings
+from l2_aistation.supervisor.condition import ConditionWatch
 from l2_aistation.supervisor.runtime import NodeRuntime
 
 _EVERY_S = 0.1
@@ -50,7 +52,12 @@ def run(node: str, settings: Settings) -> None:
     folder = settings.state_dir / "agent" / node
     with _alone(folder, node):
         Agent(
-            node, settings.broker_url, folder=folder, shared=settings.shared, heartbeat_s=settings.heartbeat_s
+            node,
+            settings.broker_url,
+            folder=folder,
+            shared=settings.shared,
+            heartbeat_s=settings.heartbeat_s,
+            cache=settings.cache_dir,
         ).run()
 
 
@@ -94,7 +101,16 @@ def _alone(folder: Path, node: str) -> Iterator[None]:
 class Agent:
     """One node: a Celery worker on the node's own queue, and two threads for beats and events."""
 
-    def __init__(self, node: str, url: str, *, folder: Path, shared: Path, heartbeat_s: float) -> None:
+    def __init__(
+        self,
+        node: str,
+        url: str,
+        *,
+        folder: Path,
+        shared: Path,
+        heartbeat_s: float,
+        cache: Path | None = None,
+    ) -> None:
         self.node = node
         self._url, self._heartbeat_s = url, heartbeat_s
         self._runtime = NodeRuntime(node, folder, shared)
@@ -102,6 +118,9 @@ class Agent:
         self._closing = threading.Event()
         self._living: tuple[tuple[str, int], ...] = ()
         self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._condition = ConditionWatch(folder, cache, self._boot_id)
+        if cache is not None:
+            os.environ["OGAI_CACHE_DIR"] = str(cache)  # what supervisors and ranks inherit
         self._nonce = f"{time.time_ns():x}"
         self._busy = False
         self._ignored_since: float | None = None
@@ -178,7 +197,12 @@ class Agent:
         count = 0
         while True:
             count += 1
-            beat = {"n": f"{self._nonce}.{count}", "boot_id": self._boot_id, "attempts": self._living}
+            beat = {
+                "n": f"{self._nonce}.{count}",
+                "boot_id": self._boot_id,
+                "attempts": self._living,
+                "condition": asdict(self._condition.look()),
+            }
             with connection.pipeline(transaction=False) as together:
                 together.set(f"{channels.BEAT}{self.node}", json.dumps(beat), ex=channels.BEAT_TTL_S)
                 together.sadd(channels.NODES, self.node)

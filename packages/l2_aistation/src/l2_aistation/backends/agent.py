@@ -15,6 +15,7 @@ from l2_aistation.broker import Broker, channels, urls
 from l2_aistation.broker.private import folder_of
 from l2_aistation.core.events import (
     Command,
+    Condition,
     EndTasks,
     Event,
     NodeSeen,
@@ -209,7 +210,8 @@ class AgentEngine:
                     if node in known:  # the first look finds what an agent left before it died
                         members = json.loads(beat)
                         attempts = tuple((job, attempt) for job, attempt in members["attempts"])
-                        seen.append(NodeSeen(node, now, members["boot_id"], attempts))
+                        condition = Condition.of(members.get("condition"))
+                        seen.append(NodeSeen(node, now, members["boot_id"], attempts, condition))
                     known[node] = beat
             if seen:
                 sink(seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from l2_aistation.core.events import Command, NodeSeen
 from l2_aistation.ports import EventSink
 from l2_aistation.settings import Settings
+from l2_aistation.supervisor.condition import ConditionWatch
 from l2_aistation.supervisor.runtime import NodeRuntime
 
 THIS_NODE = "local"
@@ -23,7 +25,13 @@ _log = logging.getLogger(__name__)
 
 def create(settings: Settings) -> LocalEngine:
     """The engine with its state under the settings' folder."""
-    return LocalEngine(settings.state_dir / "engine", settings.shared, heartbeat_s=settings.heartbeat_s)
+    if settings.cache_dir is not None:
+        os.environ["OGAI_CACHE_DIR"] = str(settings.cache_dir)  # what supervisors and ranks inherit
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    watch = ConditionWatch(settings.state_dir / "condition", settings.cache_dir, boot_id)
+    return LocalEngine(
+        settings.state_dir / "engine", settings.shared, heartbeat_s=settings.heartbeat_s, watch=watch
+    )
 
 
 class LocalEngine:
@@ -31,8 +39,11 @@ class LocalEngine:
 
     name = "local"
 
-    def __init__(self, folder: Path, shared: Path, *, heartbeat_s: float = 1.0) -> None:
+    def __init__(
+        self, folder: Path, shared: Path, *, heartbeat_s: float = 1.0, watch: ConditionWatch | None = None
+    ) -> None:
         self._folder, self._shared, self._heartbeat_s = folder, shared, heartbeat_s
+        self._watch = watch
         self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -77,9 +88,10 @@ class LocalEngine:
                 self._deliver(sink)
                 if now - seen >= self._heartbeat_s:
                     seen = now
+                    condition = None if self._watch is None else self._watch.look()
                     sink(
                         [
-                            NodeSeen(node, time.time(), "", known.living())
+                            NodeSeen(node, time.time(), "", known.living(), condition)
                             for node, known in self._nodes.items()
                         ]
                     )

@@ -9,6 +9,7 @@ which would make each of them cost three times as much.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -101,13 +102,35 @@ class AttendTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What a node says of itself: the data sets on its own disks (digests), links that carry less than
+    they did, and other faults in words."""
+
+    data: tuple[str, ...] = ()
+    weak_links: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any] | None) -> Condition | None:
+        """From its JSON form; unknown members (of a newer version) are dropped."""
+        if value is None:
+            return None
+        known = {entry.name for entry in fields(cls)}
+        return cls(**{name: tuple(map(str, item)) for name, item in value.items() if name in known})
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSeen:
-    """A heartbeat: the node lives, and these (job, attempt) pairs have ranks on it."""
+    """A heartbeat: the node lives, and these (job, attempt) pairs have ranks on it.
+
+    `condition` None says nothing new about the node.
+    """
 
     node: str
     at: float
     boot_id: str = ""
     attempts: tuple[tuple[str, int], ...] = ()
+    condition: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +262,8 @@ def from_wire(value: dict[str, Any]) -> Any:
     arguments = {name: _frozen(item) for name, item in members.items() if name in known}
     if kind in (StartTasks, WarmTasks):
         arguments["tasks"] = tuple(_launch(task) for task in members["tasks"])
+    if kind is NodeSeen:
+        arguments["condition"] = Condition.of(members.get("condition"))
     return kind(**arguments)
 
 

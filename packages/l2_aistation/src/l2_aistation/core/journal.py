@@ -66,8 +66,7 @@ def restore(record: Mapping[str, Any]) -> World:
     """The world of a snapshot."""
     pool = Pool([_node(node) for node in record["nodes"]], record["reserve_bytes"])
     _set_marks(pool, record["marks"])
-    for name, places in record["cached"].items():
-        pool.set_cached(name, [pool.facts[place].id for place in places])
+    _set_cached(pool, record["cached"])
     world = World(pool)
     _tell_rest(world, record)
     for item in record["jobs"]:
@@ -92,7 +91,13 @@ def _marks(pool: Pool) -> Record:
 def _set_marks(pool: Pool, record: Mapping[str, Any]) -> None:
     for name, values in record.items():
         getattr(pool, name)[:] = values
+    pool.look()
     pool.grown += 1
+
+
+def _set_cached(pool: Pool, record: Mapping[str, Any]) -> None:
+    for name, places in record.items():
+        pool.set_cached(name, [pool.facts[place].id for place in places])
 
 
 def _place(world: World, name: str) -> Record:
@@ -155,6 +160,7 @@ class Recorder:
         world.touched.clear()
         world.run_times.lessons.clear()
         self.marks = {name: getattr(pool, name).copy() for name in MARKS}
+        self.cached = dict(pool.cached)
         self.queues = dict(world.queues)
         self.windows = dict(world.windows)
         self.evicted = dict(world.evicted)
@@ -201,6 +207,8 @@ class Recorder:
         record: Record = {}
         if not all(np.array_equal(getattr(pool, name), kept) for name, kept in self.marks.items()):
             record["marks"] = _marks(pool)
+        if not _same(pool.cached, self.cached):
+            record["cached"] = self._cached(pool)
         if not _same(world.queues, self.queues):
             record["queues"] = {name: queue.as_record() for name, queue in world.queues.items()}
         if not _same(world.windows, self.windows):
@@ -208,6 +216,15 @@ class Recorder:
         if world.evicted != self.evicted:
             record["evicted"] = [[*pair, at] for pair, at in world.evicted.items()]
         return record
+
+    def _cached(self, pool: Pool) -> Record:
+        """The data sets that are on other nodes than before; on none: an empty list."""
+        none = np.zeros(0, dtype=np.bool_)
+        return {
+            name: np.flatnonzero(pool.cached.get(name, none)).tolist()
+            for name in sorted({*pool.cached, *self.cached})
+            if pool.cached.get(name) is not self.cached.get(name)
+        }
 
     def end(self, record: Record, session: Session, entries: Sequence[Entry]) -> Record:
         """The entry of the journal: what was told, when the cycle was, and what it decided.
@@ -236,6 +253,7 @@ def tell(world: World, record: Mapping[str, Any]) -> None:
             world.ended[name] = JobState(state), began
     if "marks" in record:
         _set_marks(world.pool, record["marks"])
+    _set_cached(world.pool, record.get("cached", {}))
     _tell_rest(world, {name: record[name] for name in ("queues", "windows") if name in record})
     places = {item["id"]: item for item in record.get("jobs", ())}
     for name, item in places.items():

@@ -8,7 +8,7 @@ books of their own (`devices`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -104,7 +104,7 @@ class Pool:
         """Leaves whose links upwards are degraded."""
         self.sound = True
         """Whether nothing of all this is degraded."""
-        self._look()
+        self.look()
         self.cached: dict[str, Bools] = {}
         """By the digest of a data set: the nodes that have it."""
         self.changed = np.zeros(count, dtype=np.int64)
@@ -145,14 +145,15 @@ class Pool:
         number = self.index[node]
         self.weak[number] = not ok
         self.weak_rails[number] = weak_rails
-        self._look()
+        self.look()
 
     def set_link(self, leaf: str, *, ok: bool) -> None:
         """Says whether the links of a leaf upwards are well."""
         self.weak_leaf[[number for number, name in enumerate(self.leaf_names) if name == leaf]] = not ok
-        self._look()
+        self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """To be called when marks of health were set as arrays."""
         self.sound = not (self.weak.any() or self.weak_rails.any() or self.weak_leaf.any())
 
     def set_cached(self, data: str, nodes: Iterable[str]) -> None:
@@ -160,6 +161,25 @@ class Pool:
         mask = np.zeros(len(self), dtype=np.bool_)
         mask[[self.index[node] for node in nodes if node in self.index]] = True
         self.cached[data] = mask
+        if not mask.any():
+            del self.cached[data]
+
+    def set_cached_on(self, node: str, data: Collection[str]) -> bool:
+        """Says which data sets a node has; whether that is news."""
+        place, news = self.index[node], False
+        for name in {*self.cached, *data}:
+            mask = self.cached.get(name)
+            has = name in data
+            if mask is None:
+                mask = np.zeros(len(self), dtype=np.bool_)
+            elif bool(mask[place]) is has:
+                continue
+            mask, news = mask.copy(), True
+            mask[place] = has
+            self.cached[name] = mask
+            if not mask.any():
+                del self.cached[name]
+        return news
 
     def bits_of(self, model: str) -> Bits:
         """The accelerators of one model on each node, free or not."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from l2_aistation._kit.problems import BadInput, NotFound
 
@@ -15,9 +12,10 @@ from .cycle import Session, run
 from .demand import Demand
 from .explain import impossible
 from .forecast import estimate
+from .frozen import Frozen, freeze, thaw
 from .job import Job
 from .policy import Policy
-from .pool import Ints, Placement, Pool
+from .pool import Placement, Pool
 from .refusal import Refusal
 from .statement import ClaimMade, Eviction
 from .states import JobState
@@ -45,7 +43,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`starts` is now, at, never or unknown; `victims` would have to leave first.
+    """`starts` is now, at, never or unknown; `victims` (job, tenant) would have to leave first.
 
     `at` is seconds since the epoch; `words` say why it does not start now.
     """
@@ -55,7 +53,18 @@ class Answer:
     words: str
     placement: Placement | None = None
     pool: Pool | None = None
-    victims: tuple[str, ...] = ()
+    victims: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A what-if with the world that it is about: `answer` needs nothing else, in whatever thread."""
+
+    frozen: Frozen
+    policies: tuple[Policy, ...]
+    now: float
+    change: Change
+    name: str
 
 
 def ask(world: World, policies: Sequence[Policy], now: float, change: Change, name: str) -> Answer:
@@ -63,15 +72,26 @@ def ask(world: World, policies: Sequence[Policy], now: float, change: Change, na
 
     `BadInput` names what cannot be changed so, `NotFound` a job or queue that is not there.
     """
+    return answer(question(world, policies, now, change, name))
+
+
+def question(world: World, policies: Sequence[Policy], now: float, change: Change, name: str) -> Question:
+    """The question with a copy of the world, for `answer`; errors as of `ask`."""
     _check(world, change, name)
-    other = branch(world, change.nodes)
+    # Policies keep what they worked out for one world: this one gets its own.
+    return Question(freeze(world), tuple(policy.fresh() for policy in policies), now, change, name)
+
+
+def answer(asked: Question) -> Answer:
+    """Tries the next cycle with the change in it."""
+    now, change, name = asked.now, asked.change, asked.name
+    other = thaw(asked.frozen, change.nodes)
     _apply(other, change, name)
     job = other.jobs[name]
     never = impossible(other, job.demand)
     if never is not None:
         return Answer("never", None, never.words())
-    # Policies keep what they worked out for one world: this one gets its own.
-    session = run(Session(other, now, [copy.deepcopy(policy) for policy in policies]))
+    session = run(Session(other, now, asked.policies))
     decided = session.statement.commit()
     if job.placement is not None:
         return Answer("now", now, "it would start at once", job.placement, other.pool)
@@ -79,9 +99,8 @@ def ask(world: World, policies: Sequence[Policy], now: float, change: Change, na
         (entry.claim for entry in decided if isinstance(entry, ClaimMade) and entry.job is job), None
     )
     if claim is not None:
-        victims = tuple(
-            entry.job.id for entry in decided if isinstance(entry, Eviction) and entry.claimant is job
-        )
+        leave = [entry.job for entry in decided if isinstance(entry, Eviction) and entry.claimant is job]
+        victims = tuple((victim.id, victim.tenant) for victim in leave)
         return Answer(
             "now", now, "it would start as soon as others have left", claim.placement, other.pool, victims
         )
@@ -106,64 +125,6 @@ def _wants_room(refusal: Refusal | None) -> bool:
     from .actions.allocate import wants_room
 
     return refusal is not None and wants_room(refusal)
-
-
-def branch(world: World, nodes: int = 0) -> World:
-    """A copy of a world to try things on, with so many more nodes; jobs are copies too."""
-    pool, moved = _more(world.pool, nodes) if nodes else (world.pool.copy(), None)
-    other = World(pool, {name: replace(queue) for name, queue in world.queues.items()})
-    for job in world.jobs.values():
-        twin = copy.copy(job)
-        twin.watcher = None
-        placement, twin.placement = twin.placement, None
-        other.jobs[twin.id] = twin
-        if placement is not None:
-            if moved is None:
-                other.adopt(twin, placement)
-            else:
-                other.take(twin, replace(placement, nodes=moved[placement.nodes]))
-    if moved is None:
-        _claims(world, other)
-        other.promises.update(world.promises)
-        other.verdicts.update(world.verdicts)
-    else:
-        for name, claim in world.claims.items():
-            place = replace(claim.placement, nodes=moved[claim.placement.nodes])
-            other.claim(other.jobs[name], replace(claim, placement=place))
-        for name, promise in world.promises.items():
-            place = replace(promise.placement, nodes=moved[promise.placement.nodes])
-            other.promises[name] = replace(promise, placement=place)
-    for name in ("evicted", "windows", "ended"):
-        getattr(other, name).update(getattr(world, name))
-    other.run_times = world.run_times
-    other.decay = copy.deepcopy(world.decay)
-    other.bookings = world.bookings + 1
-    return other
-
-
-def _claims(world: World, other: World) -> None:
-    """Claims as they stand: what they have withdrawn is in the copied books already."""
-    for name, claim in world.claims.items():
-        other.claims[name], other.holds[name] = claim, world.holds[name].copy()
-        other.waiting.refresh(other.jobs[name], gone=True)
-        other.count(other.jobs[name], claim.placement, 1)
-
-
-def _more(pool: Pool, nodes: int) -> tuple[Pool, Ints]:
-    """A pool with more nodes like its largest, empty but for its marks, and the new numbers of the old."""
-    largest = max(pool.facts, key=lambda node: (len(node.accelerators), node.cpu_cores, node.id))
-    extra = [
-        replace(largest, id=f"what-if-{number}", leaf=f"what-if-{number // 32}", spare=False)
-        for number in range(nodes)
-    ]
-    made = Pool([*pool.facts, *extra], pool.reserve_bytes)
-    moved = np.array([made.index[node.id] for node in pool.facts], dtype=np.int64)
-    for name in ("up", "cordoned", "spare", "weak", "weak_rails"):
-        getattr(made, name)[moved] = getattr(pool, name)
-    made.up[[made.index[node.id] for node in extra]] = True
-    for name, mask in pool.cached.items():
-        made.set_cached(name, [pool.facts[place].id for place in np.flatnonzero(mask).tolist()])
-    return made, moved
 
 
 def _check(world: World, change: Change, name: str) -> None:

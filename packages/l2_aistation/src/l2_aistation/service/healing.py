@@ -23,6 +23,7 @@ from l2_aistation.core.healing import LostNode, RankExit, Stall
 from l2_aistation.core.states import AttemptEvent, AttemptState, JobEvent, JobState
 from l2_aistation.core.world import Job
 
+from . import conditions
 from .jobs import stop
 from .launch import attend_commands, end_commands, start_commands
 from .platform import Platform
@@ -102,7 +103,11 @@ def _stalled(platform: Platform, job: Job, attempt: Attempt, event: TaskStalled)
     platform.note("stall", job, rank=event.rank, node=event.node, stall=event.kind, evidence=event.evidence)
     attempt.stalls.append(Stall(event.rank, event.node, event.at, event.kind, event.evidence))
     platform.batch.touch_attempt(attempt)
-    if event.kind in FATAL_STALLS and attempt.state in (AttemptState.STARTING, AttemptState.RUNNING):
+    spec = platform.spec(job)
+    fatal = event.kind in FATAL_STALLS or (
+        event.kind == "spike" and spec.restart.on_spoilt_loss == "rollback"
+    )
+    if fatal and attempt.state in (AttemptState.STARTING, AttemptState.RUNNING):
         fault(platform, job, attempt, f"rank {event.rank} on {event.node}: {event.kind}")
 
 
@@ -186,6 +191,8 @@ def seen(platform: Platform, event: NodeSeen) -> None:
                 EndTasks(name, number, event.node, platform.settings.grace_s, keep_warm=True)
             )
     _restarted(platform, event)
+    if event.condition is not None and event.condition != platform.conditions.get(event.node):
+        conditions.take(platform, event.node, event.condition)
 
 
 def _restarted(platform: Platform, event: NodeSeen) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from l2_aistation.core.attempt import Attempt
 from l2_aistation.core.claims import Claim
 from l2_aistation.core.demand import demand_of
-from l2_aistation.core.events import Command
+from l2_aistation.core.events import Command, Condition
 from l2_aistation.core.journal import Recorder, snapshot
 from l2_aistation.core.metering import held_by_model
 from l2_aistation.core.pool import ClusterFacts, NodeFacts, Pool, Slot
@@ -89,6 +89,8 @@ class Platform:
     cordons: dict[str, str] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
     boots: dict[str, str] = field(default_factory=dict)
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    """What nodes last said of themselves."""
     warm: dict[str, str] = field(default_factory=dict)
     sent_at: dict[str, float] = field(default_factory=dict)
     batch: Batch = field(default_factory=Batch)
@@ -124,6 +126,7 @@ class Platform:
         self.begin_journal()
 
     def _pool(self, facts: ClusterFacts) -> Pool:
+        self.conditions.clear()  # the next heartbeats say it of the new pool
         self.devices = {node.id: tuple(item.index for item in node.accelerators) for node in facts.nodes}
         pool = Pool(facts.nodes, self.settings.accelerator_reserve_bytes, facts.weak_leaves)
         for node in facts.nodes:

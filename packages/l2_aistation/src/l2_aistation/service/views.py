@@ -12,6 +12,7 @@ from l2_aistation._kit.documents import Producer, Reference
 from l2_aistation._kit.problems import NotFound
 from l2_aistation._kit.tokens import Principal
 from l2_aistation.core.attempt import Attempt
+from l2_aistation.core.events import Condition
 from l2_aistation.core.explain import Explanation, explain
 from l2_aistation.core.pool import bit_places
 from l2_aistation.core.states import JobState
@@ -30,6 +31,7 @@ from .platform import Platform
 from .times import moment, time_of
 
 OTHER = "another tenant"
+SILENT = Condition()
 CLUSTER_REPORT = "ogai.cluster-report/v1"
 
 
@@ -258,6 +260,7 @@ def pool_view(platform: Platform, who: Principal) -> dict[str, Any]:
     nodes = []
     for number, facts in enumerate(pool.facts):
         accelerators = []
+        said = platform.conditions.get(facts.id, SILENT)
         for place, item in enumerate(facts.accelerators):
             holder = holders.get((number, place))
             accelerators.append({"index": item.index, "model": item.model, **_holder(holder, who)})
@@ -272,6 +275,8 @@ def pool_view(platform: Platform, who: Principal) -> dict[str, Any]:
                 "spare": bool(pool.spare[number]),
                 "state": _node_state(platform, number),
                 "reason": platform.cordons.get(facts.id, ""),
+                "weak_links": list(said.weak_links),
+                "faults": list(said.faults),
                 "cpu_cores": facts.cpu_cores,
                 "cpu_cores_free": int(pool.cpu_free[number]) / 1000,
                 "memory_bytes": facts.memory_bytes,

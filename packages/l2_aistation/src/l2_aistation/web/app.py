@@ -19,6 +19,7 @@ from . import live, metering, pages, policy, rest, sessions, watch, whatif
 from .hot import HotSubmit
 from .messages import MESSAGES
 from .metrics import register
+from .pace import TooMany, too_many
 
 NAVIGATION = (
     ("/", "Pool"),
@@ -57,6 +58,8 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = None
+    app.state.what_if = whatif.Desk(settings.what_if_per_minute)
+    app.add_exception_handler(TooMany, too_many)
     app.add_middleware(HotSubmit, state=app.state, tokens=app.state.shell.tokens)
     app.mount("/assets", StaticFiles(directory=Path(__file__).parent / "static"), name="assets")
     app.include_router(whatif.router)  # before the verbs of a job, which take any word

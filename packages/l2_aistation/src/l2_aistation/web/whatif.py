@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import anyio
+import anyio.to_thread
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from l2_aistation._kit.problems import Problem
+from l2_aistation._kit.tokens import Principal
 from l2_aistation._kit.web import render, translator
 from l2_aistation.core.whatif import Change
-from l2_aistation.service.whatif import what_if
+from l2_aistation.service import Service
+from l2_aistation.service.whatif import answered, asked
 
 from .common import Caller, Platform
+from .pace import Pace, TooMany
 from .words import sentence
 
+MOST_WAITING = 16
 router = APIRouter()
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
@@ -51,12 +57,32 @@ class Asked(BaseModel):
     without: str = Field(default="", max_length=4000)
 
 
-@router.post("/api/v1/jobs/{job}/what-if")
-async def ask_what_if(job: str, body: WhatIf, who: Caller, service: Platform) -> dict[str, Any]:
+class Desk:
+    """Answers one after the other in a thread; `TooMany` where too many wait, or one asks too often."""
+
+    def __init__(self, per_minute: int) -> None:
+        self.pace = Pace(per_minute / 60, max(per_minute // 4, 1))
+        self.one = anyio.CapacityLimiter(1)
+
+    async def ask(self, service: Service, who: Principal, job: str, change: Change) -> dict[str, Any]:
+        """The answer to a question of the caller."""
+        self.pace.take(f"{who.tenant}/{who.name}")
+        if self.one.statistics().tasks_waiting >= MOST_WAITING:
+            raise TooMany("many others ask at the moment", 2.0)
+        async with self.one:  # first: a copy of the live state is not to wait for its turn
+            question = await service.acall(
+                lambda platform: asked(platform, service.cycles.policies, who, job, change)
+            )
+            return await anyio.to_thread.run_sync(answered, question, who)
+
+
+@router.post("/api/v1/jobs/{job}/what-if", responses={429: {"description": "asked too often: Retry-After"}})
+async def ask_what_if(
+    request: Request, job: str, body: WhatIf, who: Caller, service: Platform
+) -> dict[str, Any]:
     """Whether a waiting job would start if something were different; nothing is changed."""
-    return await service.acall(
-        lambda platform: what_if(platform, service.cycles.policies, who, job, body.change())
-    )
+    desk: Desk = request.app.state.what_if
+    return await desk.ask(service, who, job, body.change())
 
 
 @router.post("/fragments/jobs/{job}/what-if", include_in_schema=False, response_class=HTMLResponse)
@@ -70,7 +96,7 @@ async def ask_on_page(
     except ValueError:
         return _said(request, problem=translator(request)("Numbers must be whole and not negative"))
     try:
-        answer = await ask_what_if(job, body, who, service)
+        answer = await ask_what_if(request, job, body, who, service)
     except Problem as problem:
         return _said(request, problem=problem.what)
     return _said(request, answer=answer)

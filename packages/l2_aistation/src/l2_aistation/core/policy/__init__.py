@@ -7,6 +7,7 @@ order of the tuple of policies, smaller first.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -90,6 +91,9 @@ class Policy(Protocol):
     def weighs(self, world: World, victim: Job, now: float) -> int:
         """What it costs to let a job leave; weights of all policies add up."""
 
+    def fresh(self) -> Policy:
+        """The same policy for another world: it has worked out nothing yet."""
+
 
 class Rule:
     """A policy that says nothing: the base of those that say one thing."""
@@ -144,6 +148,17 @@ class Rule:
     def weighs(self, world: World, victim: Job, now: float) -> int:  # noqa: ARG002
         """Nothing."""
         return 0
+
+    def fresh(self) -> Policy:
+        """A copy whose private attributes are those of a new one.
+
+        To be replaced where a policy cannot be made without arguments.
+        """
+        made, new = copy.copy(self), type(self)()
+        for name in vars(self):
+            if name.startswith("_"):
+                setattr(made, name, getattr(new, name))
+        return made
 
 
 def says(policy: Policy, question: str) -> bool:
