@@ -12,14 +12,7 @@ from l3_ylink.datakit.transform.megatron import TokenFile
 from l3_ylink.datakit.transform.shards import read_texts
 from l3_ylink.documents import DatasetManifest
 
-WORDS = ("the cluster", "has many nodes", "and each of them", "runs an agent", "tells the server", "more")
-    "the cluster",
-    "has many nodes",
-    "and each of them",
-    "runs an agent",
-    "that tells the server",
-    "more",
-)
+WORDS = ("the cluster", "has many nodes", "and each of them", "runs an agent", "tells the server")
 QUESTION = {"role": "user", "content": "which fan?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "fans", "arguments": '{"node":7}'}}
 CALLING = [

@@ -160,6 +160,10 @@ def test_ranks_become_a_tokenizer(tmp_path: Path) -> None:
         ("tokenise {rows} --tokenizer {model} --out {out} --field x", "row 1 has no field 'x'"),
         ("tokenise {rows} --tokenizer {model} --out {out} --end <x>", "has no token '<x>'"),
         ("tokenise {rows} --tokenizer {rows} --out {out}", "is not a tokenizer.json"),
+        ("tokenise {torn} --tokenizer {model} --out {out}", "is damaged"),
+        ("shuffle {torn} --out {out}", "is damaged"),
+        ("shuffle {zst} --out {out}", "is damaged"),
+        ("chat {folder} --to openai --out {out}", "cannot be read"),
         ("convert {numbers} --to jsonl --out {out}", "has no column 'text'"),
         ("convert {rows} --to x --out {out}", "no form 'x'"),
         ("convert {rows} --to jsonl --out {folder}", "is not empty"),
@@ -178,8 +182,11 @@ def test_what_cannot_be_done_is_told(
     (tmp_path / "bad.jsonl").write_text('{"text": 1}\n')
     pq.write_table(columns.table({"n": [1]}), tmp_path / "n.parquet")
     (tmp_path / "mix.yaml").write_text("sources: [{name: a, tokens: a, wait: 3}]")
+    (tmp_path / "torn.jsonl.gz").write_bytes(rows.read_bytes()[:-20])
+    (tmp_path / "torn.jsonl.zst").write_bytes(b"(\xb5/\xfd nothing")
     names = {name: tmp_path / name for name in ("out", "none")}
     files = {"bad": tmp_path / "bad.jsonl", "numbers": tmp_path / "n.parquet", "mix": tmp_path / "mix.yaml"}
+    files |= {"torn": tmp_path / "torn.jsonl.gz", "zst": tmp_path / "torn.jsonl.zst"}
     places = {"rows": rows, "model": tokenizer, "folder": tmp_path, **names, **files}
     assert part in str(refused(*(word.format(**places) for word in words.split())))
     assert not list(tmp_path.glob("out*"))

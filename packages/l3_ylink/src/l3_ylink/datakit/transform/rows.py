@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
@@ -15,6 +16,7 @@ from typing import IO, Any, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import zstandard
 
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.datakit.documents import columns
@@ -38,18 +40,19 @@ def open_lines(path: Path) -> IO[bytes]:
         raise BadInput("cannot be read", field=str(path), why=error.strerror or "") from error
     if path.suffix != ".zst":
         return stream
-    import zstandard
-
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(stream, closefd=True))
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
     """The lines of a file without their ends; empty ones are passed over."""
     with open_lines(path) as stream:
-        for line in stream:
-            stripped = line.strip()
-            if stripped:
-                yield stripped
+        try:
+            for line in stream:
+                stripped = line.strip()
+                if stripped:
+                    yield stripped
+        except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+            raise BadInput("is damaged", field=str(path), why=str(error), do="unpack it by hand") from error
 
 
 def line_tables(paths: Iterable[Path]) -> Iterator[pa.Table]:
@@ -75,7 +78,8 @@ def write_lines(path: Path, tables: Iterable[pa.Table]) -> int:
         nonlocal count
         with open(neighbour, "wb") as stream:
             for table in tables:
-                stream.writelines(line + b"\n" for line in table.column(LINE).to_pylist())
+                for batch in table.to_batches(max_chunksize=BATCH_ROWS // 10):
+                    stream.writelines(line + b"\n" for line in batch.column(LINE).to_pylist())
                 count += table.num_rows
 
     write_whole(path, write)
