@@ -113,7 +113,7 @@ def open_bytes(folder: Path | str, name: str) -> BinaryIO:
         return open(Path(folder) / name, "rb")
     system, path = file_system(name)
     try:
-        return cast("BinaryIO", system.open(path, "rb"))
+        return io.BufferedReader(system.open(path, "rb"), 1 << 20)  # lines of bounded length come from it
     except OSError:
         raise
     except Exception as error:  # each file system has faults of its own

@@ -26,6 +26,11 @@ TYPES = (
 )
 """Content types that are taken, by how they begin; others are left after their headers."""
 
+STATE = ".crawl"
+"""The hidden folder with a crawl's state, beside its WARC files."""
+
+PLAN, FRONTIER, LOG = "plan.json", "frontier.sqlite", "crawl.log"
+
 Agent = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_-]{2,40}$")]
 
 

@@ -18,12 +18,10 @@ from l3_ylink._kit.problems import Failed, Problem
 
 from .archive import Archive
 from .frontier import Frontier
-from .plan import CrawlPlan
+from .plan import FRONTIER, LOG, PLAN, STATE, CrawlPlan
 from .summary import summary
 from .visits import Visits
 
-STATE = ".crawl"
-PLAN, FRONTIER, LOG = "plan.json", "frontier.sqlite", "crawl.log"
 TELL_EVERY = 0.5
 
 

@@ -19,8 +19,7 @@ from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput, Conflict, Failed, Problem, Unavailable
 from l3_ylink.backends.local import TIED
 
-from .plan import CrawlPlan
-from .program import LOG, PLAN, STATE
+from .plan import LOG, PLAN, STATE, CrawlPlan
 
 NEEDS = ("scrapy", "protego", "warcio")
 Tell = Callable[[dict[str, Any]], None]
