@@ -136,7 +136,7 @@ def look(
     chosen = {"step": step, "reason": reason} if reason else {"step": None, "reason": None}
     count, rows = library(request).documents(mark, who, **chosen, kept=kept, offset=at, most=1)
     if not rows:
-        return render(request, "look.html", dataset=found, by=by)
+        return render(request, "look.html", dataset=found, by=by, walk=None)
     walk = {"by": by, "at": at, "count": count}
     return _document(request, mark, who, rows[0]["id"], walk=walk)
 
