@@ -61,3 +61,25 @@ def test_a_page_that_declares_a_wrong_encoding_is_not_believed() -> None:
     assert decode(TRADITIONAL.encode("big5"), "ascii").text == TRADITIONAL
     assert decode(SIMPLIFIED.encode("gb18030"), "gb2312").text == SIMPLIFIED
     assert decode(SIMPLIFIED.encode("gb18030"), "no-such-encoding").text == SIMPLIFIED
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "big5", "shift_jis", "euc_kr"])
+def test_lines_in_two_encodings_are_each_read_in_their_own(encoding: str) -> None:
+    other = {"gb18030": SIMPLIFIED, "big5": TRADITIONAL, "shift_jis": JAPANESE, "euc_kr": KOREAN}[encoding]
+    lines = [FRENCH.encode(), SIMPLIFIED.encode(), b"plain", other.encode(encoding), TRADITIONAL.encode()]
+    found = decode(b"\n".join(lines))
+    assert found.text.split("\n") == [FRENCH, SIMPLIFIED, "plain", other, TRADITIONAL]
+    assert found.encoding.startswith("utf-8+")
+    assert found.undecodable == 0
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(JAPANESE, "iso2022_jp"), (KOREAN, "iso2022_kr")])
+def test_encodings_of_seven_bits_are_told_by_their_escapes(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding)).text == text
+
+
+def test_one_broken_line_of_utf_8_is_damage_and_no_second_encoding() -> None:
+    broken = SIMPLIFIED.encode()[:40] + b"\xff" + SIMPLIFIED.encode()[40:]
+    found = decode(b"\n".join([SIMPLIFIED.encode()] * 30 + [broken]))
+    assert found.encoding == "utf-8"
+    assert SIMPLIFIED in found.text

@@ -3,6 +3,7 @@
 A valid UTF-8 file of any length is UTF-8.  Else each East Asian encoding that decodes without fault is
 scored by how many of its characters are among the most frequent of the language that it is made for, and
 the best wins; other files are Western where only Western letters come out, else charset-normalizer's.
+A file whose lines are partly UTF-8 and partly in one such encoding is read line by line.
 """
 
 from __future__ import annotations
@@ -23,6 +24,18 @@ _MARKS = (
 )
 
 LEAST_FREQUENT = 0.08
+LEAST_FREQUENT_MIXED = 0.15
+"""Share of frequent characters from which the lines of a file that are not UTF-8 are another encoding."""
+
+CERTAIN_BYTES = 6
+"""Bytes beyond ASCII that a line must have to be UTF-8 for certain: two characters are not so by chance."""
+
+_ESCAPES = (
+    (b"\x1b$B", "iso2022_jp"),
+    (b"\x1b$@", "iso2022_jp"),
+    (b"\x1b$)C", "iso2022_kr"),
+)
+"""Encodings of seven bits: their escape sequences stand in no plain text."""
 
 #: The most frequent characters of running text, by the encoding that its language was written in.
 FREQUENT = {
@@ -63,11 +76,17 @@ def decode(data: bytes, declared: str | None = None) -> Decoded:
         if data.startswith(mark):
             return _lenient(data, encoding)
     sample = data[:SAMPLE_BYTES]
+    for escape, encoding in _ESCAPES:
+        if escape in sample and data.isascii():
+            return _lenient(data, encoding)
     wide = _utf_16(sample) if b"\0" in sample else None
     try:
         return _lenient(data, wide) if wide else Decoded(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
         pass
+    mixed = _mixed(data)
+    if mixed is not None:
+        return mixed
     fitting = _damaged_utf_8(data) or _fitting(sample, declared) or _east_asian(sample)
     return _lenient(data, fitting or _other(sample))
 
@@ -86,6 +105,34 @@ def _utf_16(sample: bytes) -> str | None:
     if odd > 0.4 and even < 0.05:
         return "utf-16-le"
     return "utf-16-be" if even > 0.4 and odd < 0.05 else None
+
+
+def _mixed(data: bytes) -> Decoded | None:
+    """The text of a file with lines in UTF-8 and lines in one East Asian encoding; None if it is not such."""
+    lines = data.split(b"\n")
+    others = [line for line in lines if not _is_utf_8(line)]
+    rest = b"\n".join(others)
+    whole = sum(_beyond_ascii(line) >= CERTAIN_BYTES for line in lines if _is_utf_8(line))
+    if not whole or not rest:
+        return None
+    sample = rest[:SAMPLE_BYTES]
+    encoding = _east_asian(sample)
+    if encoding is None or _score(sample, encoding, FREQUENT[encoding]) < LEAST_FREQUENT_MIXED:
+        return None
+    text = "\n".join(line.decode("utf-8" if _is_utf_8(line) else encoding, "replace") for line in lines)
+    return Decoded(text, f"utf-8+{encoding}", text.count("\ufffd"))
+
+
+def _is_utf_8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _beyond_ascii(line: bytes) -> int:
+    return sum(byte >= 0x80 for byte in line)
 
 
 def _damaged_utf_8(data: bytes) -> str | None:
