@@ -162,6 +162,13 @@ def test_signals_of_a_page_worked_by_hand() -> None:
     assert columns["mean_word_length"] == pytest.approx(33 / 10)
 
 
+def test_hashes_of_units_are_frozen() -> None:
+    """Trained classifiers and the columns of earlier runs depend on these numbers."""
+    units = split_units(["the 中 Don't"])
+    assert units.hash.tolist() == [0x7FEA3D6BDD64059F, 0xE427560A5828228B, 0xD85188F67BBCFA6]
+    assert units.exact.tolist() == [0x7FEA3D6BDD64059F, 0xE427560A5828228B, 0x2BFE046E3B4F1304]
+
+
 def test_no_text_and_one_character_are_ordinary_inputs() -> None:
     texts = ["", "a", "。", "\ud800", "\x00"]
     columns = measure(split_units(texts), texts)
