@@ -23,7 +23,10 @@ def chinese(text: str) -> str:
             "队列 gold 在上限内只剩 4 加速卡，作业需要 8",
         ),
         ("the next cycle looks at it", "下一次调度将处理它"),
-        ("rank 3 ended on n7", "rank 3 ended on n7"),
+        ("rank 3 ended on n7", "进程 3 在 n7 上结束"),
+        ("gives its place to another tenant's job (reclaim)", "将位置让给 其他租户的作业（收回）"),
+        ("node_lost: m3 replaced, ranks kept", "node_lost：m3 已替换，进程编号不变"),
+        ("what the user wrote", "what the user wrote"),
         ("", ""),
     ],
 )

@@ -218,7 +218,7 @@ def _entry(t: Callable[[str], str], entry: Mapping[str, Any]) -> dict[str, Any]:
     else:
         values = {name: value for name, value in body.items() if name != "why"}
         words = ", ".join(
-            f"{name}={_plain(value)}" for name, value in values.items() if value not in (None, "", [], {})
+            f"{t(name)}={_plain(value)}" for name, value in values.items() if value not in (None, "", [], {})
         )
     why = sentence(t, str(body.get("why") or ""))
     return {**entry, "at": moment(entry["at"]), "words": words, "why": why}
