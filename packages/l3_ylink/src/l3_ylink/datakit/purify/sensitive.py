@@ -21,6 +21,7 @@ from numba import njit
 
 from l3_ylink._kit.problems import BadInput
 from l3_ylink.datakit.quality.characters import DIGIT, HAN, KANA, LETTER, TABLE_SIZE, characters, codes_of
+from l3_ylink.datakit.quality.units import Units
 
 from .folding import FIRST, simplified
 
@@ -70,7 +71,7 @@ def parse_words(text: str, where: str) -> list[Word]:
 
 @cache
 def _folds() -> U32:
-    """What each character is compared as."""
+    """What each character is compared as; those beyond the table share its last entry, which no word has."""
     table = characters().lower.copy()
     table[WIDE:WIDE_END] = table[np.arange(NARROW, NARROW + WIDE_END - WIDE)]
     table[FIRST : FIRST + len(simplified())] = simplified()
@@ -79,8 +80,7 @@ def _folds() -> U32:
 
 def fold(codes: U32) -> U32:
     """Characters as they are compared."""
-    inside = codes < TABLE_SIZE
-    found: U32 = np.where(inside, _folds()[np.where(inside, codes, 0)], codes).astype(np.uint32)
+    found: U32 = _folds()[np.minimum(codes, TABLE_SIZE - 1)]
     return found
 
 
@@ -168,6 +168,11 @@ def _hashed(keys: U64, targets: I32) -> tuple[U64, I32]:
     return slots, following
 
 
+@cache
+def _alphabet() -> npt.NDArray[np.bool_]:
+    return _is_alphabet(np.arange(TABLE_SIZE, dtype=np.uint32))
+
+
 def _is_alphabet(codes: U32) -> npt.NDArray[np.bool_]:
     """Letters and digits of scripts that put spaces between words."""
     bits = characters().bits[np.minimum(codes, TABLE_SIZE - 1)]
@@ -175,13 +180,13 @@ def _is_alphabet(codes: U32) -> npt.NDArray[np.bool_]:
     return found
 
 
-def find(automaton: Automaton, texts: Sequence[str]) -> list[dict[Word, int]]:
+def find(automaton: Automaton, units: Units) -> list[dict[Word, int]]:
     """How often each word is in each text; words inside words count too."""
-    codes = codes_of("\n".join(texts) + "\n")
-    ends = np.cumsum(np.asarray([len(text) + 1 for text in texts], np.int64))
     places, numbers = _search(
-        fold(codes),
-        _is_alphabet(codes),
+        units.codes,
+        _folds(),
+        _alphabet(),
+        automaton.root[_folds()] != 0,
         automaton.slots,
         automaton.next,
         automaton.root,
@@ -191,8 +196,8 @@ def find(automaton: Automaton, texts: Sequence[str]) -> list[dict[Word, int]]:
         automaton.length,
         automaton.borders,
     )
-    found: list[dict[Word, int]] = [{} for _ in texts]
-    rows = np.searchsorted(ends, places, side="right")
+    found: list[dict[Word, int]] = [{} for _ in range(units.texts)]
+    rows = np.searchsorted(units.text_start, places, side="right") - 1
     for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
         word = automaton.words[number]
         found[row][word] = found[row].get(word, 0) + 1
@@ -203,7 +208,7 @@ def find(automaton: Automaton, texts: Sequence[str]) -> list[dict[Word, int]]:
 def _step(slots, following, root, state, code):  # type: ignore[no-untyped-def]
     """The next state, or -1."""
     if state == 0:
-        return root[code] if code < len(root) else np.int32(-1)
+        return root[code]
     key = (np.uint64(state) << np.uint64(21)) | np.uint64(code)
     at = ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & np.uint64(len(slots) - 1)
     while slots[at]:
@@ -214,28 +219,40 @@ def _step(slots, following, root, state, code):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _whole(alphabet, first, last, border):  # type: ignore[no-untyped-def]
+def _whole(codes, alphabet, first, last, border):  # type: ignore[no-untyped-def]
     """Whether no letter touches a word's ends where its own ends are letters."""
-    if border & 1 and first > 0 and alphabet[first - 1]:
+    beyond = np.uint32(len(alphabet) - 1)
+    if border & 1 and first > 0 and alphabet[min(codes[first - 1], beyond)]:
         return False
-    return not (border & 2 and alphabet[last + 1])
+    return not (border & 2 and alphabet[min(codes[last + 1], beyond)])
 
 
 @njit(cache=True)
-def _search(codes, alphabet, slots, following, root, fail, word, shorter, length, borders):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+def _search(codes, folds, alphabet, first, slots, following, root, fail, word, shorter, length, borders):  # type: ignore[no-untyped-def]  # noqa: PLR0917
     places, numbers = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)]
     state = np.int32(0)
+    inside = False  # a word of an alphabet: none of the list begins in it
+    beyond = np.uint32(len(folds) - 1)
     for place in range(len(codes)):
-        code = codes[place]
-        target = _step(slots, following, root, state, code)
-        while target < 0 and state:
-            state = fail[state]
-            target = _step(slots, following, root, state, code)
-        state = max(target, np.int32(0))
+        code = min(codes[place], beyond)
+        if state == 0:
+            if not first[code] or (inside and alphabet[code]):
+                inside = alphabet[code]
+                continue
+            inside = alphabet[code]
+            state = root[folds[code]]
+        else:
+            inside = alphabet[code]
+            folded = folds[code]
+            target = _step(slots, following, root, state, folded)
+            while target < 0 and state:
+                state = fail[state]
+                target = _step(slots, following, root, state, folded)
+            state = max(target, np.int32(0))
         at = state if word[state] >= 0 else shorter[state]
         while at:
             number = word[at]
-            if _whole(alphabet, place - length[number] + 1, place, borders[number]):
+            if _whole(codes, alphabet, place - length[number] + 1, place, borders[number]):
                 places.append(np.int64(place))
                 numbers.append(np.int64(number))
             at = shorter[at]

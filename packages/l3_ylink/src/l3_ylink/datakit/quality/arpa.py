@@ -24,16 +24,16 @@ def write_arpa(model: Model, path: Path) -> None:
 
 def _write(model: Model, stream: TextIO) -> None:
     words = [*SPECIAL, *model.vocabulary()]
-    keys, values = model.tables
     stream.write("\\data\\\n")
     stream.writelines(f"ngram {n}={count}\n" for n, count in enumerate(model.about["ngrams"], 1))
     mask = np.uint64((1 << model.bits) - 1)
     for n in range(1, model.order + 1):
         stream.write(f"\n\\{n}-grams:\n")
-        used = np.flatnonzero(keys[n - 1])
-        key = keys[n - 1][used] - np.uint64(1)
+        table = model.table[model.first[n - 1] : model.first[n]]
+        used = np.flatnonzero(table[:, 0])
+        key = table[used, 0] - np.uint64(1)
         order = np.argsort(key)
-        rows = values[n - 1][used[order]].tolist()
+        rows = table.view(np.float32)[used[order], 2:].tolist()
         numbers = np.stack(
             [(key[order] >> np.uint64(model.bits * place)) & mask for place in range(n - 1, -1, -1)], 1
         )

@@ -6,8 +6,9 @@ model:
     perplexity.json     order, counts, discounts, what it was trained on
     vocabulary.txt      the words in the order of their numbers
     words.npy           each word's hash
-    slots-N-*.npy       hash tables of the n-grams of order N, read from disk as they are needed, so that
-                        all processes of a machine share one copy
+    ngrams.npy          16 bytes an n-gram (key, log10 probability, log10 back-off): words by number, then a
+                        hash table for each higher order; read from disk as they are needed, so that all
+                        processes of a machine share one copy
 """
 
 from __future__ import annotations
@@ -74,9 +75,6 @@ class Model:
         self.folder = folder
         self.order: int = self.about["order"]
         self.bits = bits_of(self.order)
-        self._words = _stored(folder / "words.npy")
-        self._by_hash = np.argsort(self._words, kind="stable")
-        self._sorted = self._words[self._by_hash]
 
     @property
     def digest(self) -> str:
@@ -84,24 +82,37 @@ class Model:
         return digest_of_file(self.folder / FILE)
 
     @cached_property
-    def tables(self) -> tuple[tuple[U64, ...], tuple[npt.NDArray[np.float32], ...]]:
-        """Of each order from 1: the keys' slots (0 is empty) and beside them probability and back-off."""
-        keys = tuple(_stored(self.folder / f"slots-{n}-keys.npy") for n in range(1, self.order + 1))
-        values = tuple(_stored(self.folder / f"slots-{n}-values.npy") for n in range(1, self.order + 1))
-        return keys, values
+    def table(self) -> U64:
+        """All orders, one after another: rows of key + 1 (0 is empty), and both values as two floats."""
+        return _stored(self.folder / "ngrams.npy")
 
-    def numbers(self, hashes: U64) -> I64:
-        """Word numbers of unit hashes; UNKNOWN where the vocabulary has none."""
-        return numbers(self._sorted, self._by_hash, hashes)
+    @cached_property
+    def first(self) -> I64:
+        """The row at which each order begins, and the end."""
+        return np.concatenate([[0], np.cumsum(self.about["rows"])]).astype(np.int64)
+
+    @cached_property
+    def words(self) -> U64:
+        """The words' hashes in slots (hash + 1; 0 is empty), and beside them their numbers."""
+        hashes = _stored(self.folder / "words.npy")
+        slots = np.zeros((1 << max(2 * len(hashes), 1).bit_length(), 2), np.uint64)
+        slots[_fill(hashes, slots), 1] = np.arange(FIRST_WORD, FIRST_WORD + len(hashes), dtype=np.uint64)
+        return slots
 
     def score(self, units: Units) -> Scores:
         """Scores of each text."""
-        words, text = laid_out(units, self.numbers(units.hash))
-        keys, values = self.tables
-        log10, count, unknown = _query(
-            words, text, units.texts, keys, values, self.order, np.uint64(self.bits)
+        table = self.table
+        scored = _query(
+            units.hash,
+            sentence_starts(units),
+            units.first_unit,
+            self.words,
+            table,
+            table.view(np.float32),
+            self.first,
+            np.uint64(self.bits),
         )
-        return Scores(log10, count, unknown)
+        return Scores(*scored)
 
     def vocabulary(self) -> list[str]:
         """The words by number."""
@@ -139,70 +150,99 @@ def laid_out(units: Units, words: I64) -> tuple[I64, I64]:
 
 
 @njit(cache=True)
-def _slot(keys, key):  # type: ignore[no-untyped-def]
-    """Where a key is in an open hash table of 2^n slots that hold key + 1, or -1."""
-    mask = np.uint64(len(keys) - 1)
+def _slot(table, low, high, key):  # type: ignore[no-untyped-def]
+    """Where a key is in an open hash table, 2^n rows that begin with key + 1; or -1."""
+    mask = np.uint64(high - low - 1)
     at = key ^ (key >> np.uint64(32))
     at *= np.uint64(0x9E3779B97F4A7C15)
     at = (at >> np.uint64(20)) & mask
     wanted = key + np.uint64(1)
-    while keys[at] != np.uint64(0):
-        if keys[at] == wanted:
-            return np.int64(at)
+    while True:
+        row = low + np.int64(at)
+        found = table[row, 0]
+        if found == wanted:
+            return row
+        if found == np.uint64(0):
+            return np.int64(-1)
         at = (at + np.uint64(1)) & mask
-    return np.int64(-1)
 
 
 @njit(cache=True)
-def _fill(keys, order):  # type: ignore[no-untyped-def]
-    """The slot of each key in a table of `len(order)` slots."""
-    mask = np.uint64(len(order) - 1)
+def _fill(keys, table):  # type: ignore[no-untyped-def]
+    """Puts keys into an open hash table; the row of each."""
+    mask = np.uint64(len(table) - 1)
     found = np.empty(len(keys), np.int64)
     for number in range(len(keys)):
         key = keys[number]
         at = key ^ (key >> np.uint64(32))
         at *= np.uint64(0x9E3779B97F4A7C15)
         at = (at >> np.uint64(20)) & mask
-        while order[at] != np.uint64(0):
+        while table[at, 0] != np.uint64(0):
             at = (at + np.uint64(1)) & mask
-        order[at] = key + np.uint64(1)
+        table[at, 0] = key + np.uint64(1)
         found[number] = at
     return found
 
 
 @njit(cache=True)
-def _query(words, text, texts, keys, values, order, bits):  # type: ignore[no-untyped-def]
-    """Longest match upwards, as every n-gram's ending is in the model too; back-offs of the last match."""
+def _next(word, words, backoff, state, table, values, first, bits):  # type: ignore[no-untyped-def]
+    """The log10 probability of a word after those before it; the state becomes that after the word.
+
+    `words`: the last ones, the newest first; `backoff[n]`: of the context of the last n words; `state`: words
+    since the sentence's beginning, and length of the known context.  The longest match is looked for upwards,
+    as every n-gram's ending is in the model too.
+    """
+    order = len(words)
+    for n in range(order - 1, 0, -1):
+        words[n] = words[n - 1]
+    words[0] = word
+    state[0] += 1
+    known = state[1]
+    key = np.uint64(word)
+    matched = 1
+    probability = np.float64(values[word, 2])
+    rest, backoff[1] = backoff[1], values[word, 3]
+    for n in range(2, min(order, state[0]) + 1):
+        key |= words[n - 1] << (bits * np.uint64(n - 1))
+        at = _slot(table, first[n - 1], first[n], key)
+        if at < 0:
+            break
+        matched = n
+        probability = np.float64(values[at, 2])
+        rest, backoff[n] = backoff[n], values[at, 3]
+    for n in range(matched + 1, known + 1):
+        probability += backoff[n]
+    if matched <= known:
+        probability += rest
+    state[1] = min(matched, order - 1)
+    return probability
+
+
+@njit(cache=True)
+def _query(hashes, starts, first_unit, slots, table, values, first, bits):  # type: ignore[no-untyped-def]
+    """Of each text: the log10 probability, the words with ends of sentences, the unknown words."""
+    order = len(first) - 1
+    texts = len(first_unit) - 1
     log10 = np.zeros(texts)
     count = np.zeros(texts, np.int64)
     unknown = np.zeros(texts, np.int64)
-    backoff = np.zeros(order + 1)  # of the contexts of 1 … order-1 words that end before this word
-    fresh = np.zeros(order + 1)
-    known = 0
-    length = 0
-    for place in range(len(words)):
-        word = words[place]
-        length = 1 if word == BEGIN else length + 1
-        key = np.uint64(0)
-        matched = 0
-        probability = 0.0
-        for n in range(1, min(order, length) + 1):
-            key |= np.uint64(words[place - n + 1]) << (bits * np.uint64(n - 1))
-            at = _slot(keys[n - 1], key)
-            if at < 0:
-                break
-            matched = n
-            probability = values[n - 1][at, 0]
-            fresh[n] = values[n - 1][at, 1]
-        if word != BEGIN:
-            for n in range(matched, known + 1):
-                probability += backoff[n]
-            log10[text[place]] += probability
-            count[text[place]] += 1
-            unknown[text[place]] += word == UNKNOWN
-        known = min(matched, order - 1)
-        for n in range(1, known + 1):
-            backoff[n] = fresh[n]
+    words, backoff, state = np.zeros(order, np.uint64), np.zeros(order + 1), np.zeros(2, np.int64)
+    for text in range(texts):
+        for place in range(first_unit[text], first_unit[text + 1]):
+            if starts[place]:
+                if place > first_unit[text]:
+                    log10[text] += _next(END, words, backoff, state, table, values, first, bits)
+                    count[text] += 1
+                state[:] = 0
+                _next(BEGIN, words, backoff, state, table, values, first, bits)
+            at = _slot(slots, 0, len(slots), hashes[place])
+            word = np.int64(slots[at, 1]) if at >= 0 else np.int64(UNKNOWN)
+            log10[text] += _next(word, words, backoff, state, table, values, first, bits)
+            count[text] += 1
+            unknown[text] += word == UNKNOWN
+        if first_unit[text + 1] > first_unit[text]:
+            log10[text] += _next(END, words, backoff, state, table, values, first, bits)
+            count[text] += 1
     return log10, count, unknown
 
 
@@ -229,24 +269,24 @@ def write(folder: Path, estimate: Estimate, made: Made) -> Model:
     """Writes a model; `perplexity.json` comes last, so that a folder with it is whole."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).unlink(missing_ok=True)
-    digests = {}
+    tables = []
     for n, order in enumerate(estimate.orders, 1):
-        room = 1 << max(int(len(order.key) * 3 // 2), 1).bit_length()
-        slots, values = np.zeros(room, np.uint64), np.zeros((room, 2), np.float32)
-        at = _fill(order.key, slots)
-        values[at, 0], values[at, 1] = order.probability, order.backoff
-        for name, array in (("keys", slots), ("values", values)):
-            path = folder / f"slots-{n}-{name}.npy"
-            _save(path, array)
-            digests[path.name] = digest_of_file(path)
+        rows = len(order.key) if n == 1 else 1 << max(int(len(order.key) * 3 // 2), 1).bit_length()
+        table = np.zeros((rows, 2), np.uint64)
+        at = np.arange(rows) if n == 1 else _fill(order.key, table)
+        table[at, 0] = order.key + np.uint64(1)
+        table.view(np.float32)[at, 2], table.view(np.float32)[at, 3] = order.probability, order.backoff
+        tables.append(table)
+    _save(folder / "ngrams.npy", np.concatenate(tables))
     _save(folder / "words.npy", made.hashes)
     atomic_write(folder / "vocabulary.txt", "".join(f"{word}\n" for word in made.words))
-    digests["words.npy"] = digest_of_file(folder / "words.npy")
+    digests = {name: digest_of_file(folder / name) for name in ("ngrams.npy", "words.npy", "vocabulary.txt")}
     about = {
         "schema": SCHEMA,
         "probe": probe(),
         "order": len(estimate.orders),
         "ngrams": [len(order.key) for order in estimate.orders],
+        "rows": [len(table) for table in tables],
         "least_counts": estimate.least,
         "discounts": estimate.discounts,
         **made.about,

@@ -70,7 +70,7 @@ class Sensitive(Step):
         from l3_ylink.datakit.purify.sensitive import find
 
         assert self._automaton is not None
-        found = find(self._automaton, batch.texts)
+        found = find(self._automaton, batch.units)
         hits = np.asarray([sum(some.values()) for some in found], np.int64)
         units = np.maximum(np.diff(batch.units.first_unit), 1)
         batch.columns["sensitive_words"] = [
