@@ -13,6 +13,7 @@ from l3_ylink._kit.documents import describe, digest_of, first_field
 from l3_ylink._kit.problems import BadInput
 
 from .steps.base import Step
+from .steps.c4 import C4
 from .steps.classify import Classify, Perplexity
 from .steps.clean import Clean, Convert
 from .steps.contamination import Decontaminate
@@ -35,6 +36,7 @@ AnyStep = Annotated[
     | Convert
     | Language
     | Quality
+    | C4
     | Perplexity
     | Classify
     | Personal
@@ -56,6 +58,7 @@ STEPS: dict[str, type[Step]] = {
     "convert": Convert,
     "language": Language,
     "quality": Quality,
+    "c4": C4,
     "perplexity": Perplexity,
     "classify": Classify,
     "personal": Personal,

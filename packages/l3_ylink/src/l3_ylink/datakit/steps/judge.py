@@ -21,7 +21,7 @@ DEFAULT_RULES: tuple[RuleSet, ...] = ("damage", "gopher_quality", "gopher_repeti
 
 
 class Language(Step):
-    """Keeps the wanted languages: "zh" means every Chinese, "zh-Hans" only the simplified."""
+    """Keeps the wanted languages: "zh" means every Chinese, "zh-Hans" only the simplified, "any" all."""
 
     ONLY_DECIDES: ClassVar[frozenset[str]] = frozenset({"keep", "least_score"})
 
@@ -47,7 +47,7 @@ class Language(Step):
 
     def _wanted(self, language: str) -> bool:
         name = "zh-yue" if language == "yue" else language
-        return any(wanted in (language, name) or name.startswith(f"{wanted}-") for wanted in self.keep)
+        return any(wanted in ("any", language, name) or name.startswith(f"{wanted}-") for wanted in self.keep)
 
     def checks(self, row: Mapping[str, Any]) -> list[Check]:
         language, score = row["language"], row["language_score"]
