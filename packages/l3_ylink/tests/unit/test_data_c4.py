@@ -55,7 +55,7 @@ def test_cuts_are_whole_lines_in_order(text: str) -> None:
 def test_a_run_exports_what_is_left_and_explains_what_went(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    body = "The first node is up again.\nThe second node is down. It waits for a fan.\nNobody knows it. Ask!\n"
+    body = "The first node is up again.\nThe second is down. It waits for a fan.\nNobody knows it. Ask!\n"
     (folder / "good.txt").write_text(f"Home | News | About\n{body}Share this\n")
     (folder / "menu.txt").write_text("Home | News\nProducts\nOne sentence stands here alone.\n")
     steps = [{"step": "extract"}, {"step": "c4"}]
