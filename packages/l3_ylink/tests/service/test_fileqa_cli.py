@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from l3_ylink._kit.problems import BadInput, NotFound
 from l3_ylink.cli import app
@@ -69,3 +70,35 @@ def test_a_wrong_name_is_told_before_anything_is_read(page: Path, tmp_path: Path
     assert isinstance(CliRunner().invoke(app, ["data", "extract", "none.pdf"]).exception, NotFound)
     both = CliRunner().invoke(app, ["data", "extract", str(page), "--html", "--markdown"])
     assert isinstance(both.exception, BadInput)
+
+
+def test_a_recipe_reads_office_files_and_says_what_it_could_not_read(tmp_path: Path) -> None:
+    docx = pytest.importorskip("docx")
+    from l3_ylink.datakit.explain import explain
+    from l3_ylink.datakit.recipe import parse_recipe
+    from l3_ylink.datakit.run import run_recipe
+
+    place = tmp_path / "in"
+    place.mkdir()
+    document = docx.Document()
+    document.add_heading("表格", 1)
+    table = document.add_table(2, 2)
+    for number, words in enumerate(("名", "值", "甲", "1")):
+        table.cell(number // 2, number % 2).text = words
+    document.save(place / "good.docx")
+    (place / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
+    recipe = parse_recipe(
+        {
+            "name": "files",
+            "sources": [{"name": "s", "licence": "CC0-1.0"}],
+            "steps": [{"step": "extract", "form": "markdown"}],
+        }
+    )
+    run = run_recipe(recipe, input_folder=place, out=tmp_path / "out")
+    assert run.manifest.rows == 1
+    assert explain(tmp_path / "out", "broken.pdf").reason == "broken"
+    kept = explain(tmp_path / "out", "good.docx")
+    assert kept.kept
+    (shard,) = (tmp_path / "out/text").glob("*.parquet")
+    (text,) = pq.read_table(shard).column("text").to_pylist()
+    assert text == "# 表格\n\n| 名 | 值 |\n| --- | --- |\n| 甲 | 1 |\n"
