@@ -31,7 +31,7 @@ def peak(folder: Path, count: int) -> int:
     with open(source, "wb") as stream:
         texts = (" ".join(draw.choices(words, k=60)) for _ in range(count))
         stream.writelines(orjson.dumps({"text": text}) + b"\n" for text in texts)
-    command = [sys.executable, "-c", SCRIPT, source, folder / f"model-{count}"]
+    command = [sys.executable, "-c", SCRIPT, str(source), str(folder / f"model-{count}")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     source.unlink()
     return int(done.stdout)

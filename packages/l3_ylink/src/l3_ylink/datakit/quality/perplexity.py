@@ -102,16 +102,9 @@ class Model:
     def score(self, units: Units) -> Scores:
         """Scores of each text."""
         table = self.table
-        scored = _query(
-            units.hash,
-            sentence_starts(units),
-            units.first_unit,
-            self.words,
-            table,
-            table.view(np.float32),
-            self.first,
-            np.uint64(self.bits),
-        )
+        words, since, first = _laid_out(units.hash, sentence_starts(units), units.first_unit, self.words)
+        bits = np.uint64(self.bits)
+        scored = _query(words, since, first, table, table.view(np.float32), self.first, bits)
         return Scores(*scored)
 
     def vocabulary(self) -> list[str]:
@@ -185,64 +178,64 @@ def _fill(keys, table):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _next(word, words, backoff, state, table, values, first, bits):  # type: ignore[no-untyped-def]
-    """The log10 probability of a word after those before it; the state becomes that after the word.
-
-    `words`: the last ones, the newest first; `backoff[n]`: of the context of the last n words; `state`: words
-    since the sentence's beginning, and length of the known context.  The longest match is looked for upwards,
-    as every n-gram's ending is in the model too.
-    """
-    order = len(words)
-    for n in range(order - 1, 0, -1):
-        words[n] = words[n - 1]
-    words[0] = word
-    state[0] += 1
-    known = state[1]
-    key = np.uint64(word)
-    matched = 1
-    probability = np.float64(values[word, 2])
-    rest, backoff[1] = backoff[1], values[word, 3]
-    for n in range(2, min(order, state[0]) + 1):
-        key |= words[n - 1] << (bits * np.uint64(n - 1))
-        at = _slot(table, first[n - 1], first[n], key)
-        if at < 0:
-            break
-        matched = n
-        probability = np.float64(values[at, 2])
-        rest, backoff[n] = backoff[n], values[at, 3]
-    for n in range(matched + 1, known + 1):
-        probability += backoff[n]
-    if matched <= known:
-        probability += rest
-    state[1] = min(matched, order - 1)
-    return probability
+def _laid_out(hashes, starts, first_unit, slots):  # type: ignore[no-untyped-def]
+    """Word numbers with BEGIN before and END after each sentence, and each one's place in its sentence."""
+    words = np.empty(len(hashes) + 2 * starts.sum(), np.uint64)
+    since = np.empty(len(words), np.int64)
+    first = np.zeros(len(first_unit), np.int64)
+    out = 0
+    for text in range(len(first_unit) - 1):
+        low, high = first_unit[text], first_unit[text + 1]
+        for place in range(low, high):
+            if starts[place]:
+                words[out], since[out] = BEGIN, 0
+                out += 1
+            at = _slot(slots, 0, len(slots), hashes[place])
+            words[out] = slots[at, 1] if at >= 0 else np.uint64(UNKNOWN)
+            since[out] = since[out - 1] + 1
+            out += 1
+            if place + 1 == high or starts[place + 1]:
+                words[out], since[out] = END, since[out - 1] + 1
+                out += 1
+        first[text + 1] = out
+    return words, since, first
 
 
 @njit(cache=True)
-def _query(hashes, starts, first_unit, slots, table, values, first, bits):  # type: ignore[no-untyped-def]
-    """Of each text: the log10 probability, the words with ends of sentences, the unknown words."""
-    order = len(first) - 1
-    texts = len(first_unit) - 1
-    log10 = np.zeros(texts)
-    count = np.zeros(texts, np.int64)
-    unknown = np.zeros(texts, np.int64)
-    words, backoff, state = np.zeros(order, np.uint64), np.zeros(order + 1), np.zeros(2, np.int64)
+def _query(words, since, first_word, table, values, first, bits):  # type: ignore[no-untyped-def]
+    """Of each text: the log10 probability, the words with ends of sentences, the unknown words.
+
+    Order by order the longest match of each place grows, as every n-gram's ending is in the model too: the
+    look-ups of one order do not wait for each other.  Then each place pays the back-offs of the contexts
+    before it that are longer than its match.
+    """
+    order, size = len(first) - 1, len(words)
+    probability, matched = np.empty(size, np.float32), np.ones(size, np.int64)
+    backoff = np.zeros((order, size), np.float32)  # [n]: of the context of n+1 words that ends here
+    key = words.copy()
+    for place in range(size):
+        probability[place] = values[words[place], 2]
+        backoff[0, place] = values[words[place], 3]
+    for n in range(2, order + 1):
+        shift = bits * np.uint64(n - 1)
+        for place in range(n - 1, size):
+            if matched[place] == n - 1 and since[place] >= n - 1:
+                key[place] |= words[place - n + 1] << shift
+                at = _slot(table, first[n - 1], first[n], key[place])
+                if at >= 0:
+                    matched[place] = n
+                    probability[place] = values[at, 2]
+                    backoff[n - 1, place] = values[at, 3]
+    texts = len(first_word) - 1
+    log10, count, unknown = np.zeros(texts), np.zeros(texts, np.int64), np.zeros(texts, np.int64)
     for text in range(texts):
-        for place in range(first_unit[text], first_unit[text + 1]):
-            if starts[place]:
-                if place > first_unit[text]:
-                    log10[text] += _next(END, words, backoff, state, table, values, first, bits)
-                    count[text] += 1
-                state[:] = 0
-                _next(BEGIN, words, backoff, state, table, values, first, bits)
-            at = _slot(slots, 0, len(slots), hashes[place])
-            word = np.int64(slots[at, 1]) if at >= 0 else np.int64(UNKNOWN)
-            log10[text] += _next(word, words, backoff, state, table, values, first, bits)
-            count[text] += 1
-            unknown[text] += word == UNKNOWN
-        if first_unit[text + 1] > first_unit[text]:
-            log10[text] += _next(END, words, backoff, state, table, values, first, bits)
-            count[text] += 1
+        for place in range(first_word[text], first_word[text + 1]):
+            if since[place]:
+                log10[text] += probability[place]
+                for n in range(matched[place], min(matched[place - 1], order - 1) + 1):
+                    log10[text] += backoff[n - 1, place - 1]
+                count[text] += 1
+                unknown[text] += words[place] == UNKNOWN
     return log10, count, unknown
 
 
