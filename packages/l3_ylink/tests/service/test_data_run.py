@@ -392,7 +392,7 @@ def test_inputs_that_cannot_work_leave_nothing_behind(corpus: Path, tmp_path: Pa
     with pytest.raises(BadInput, match="lies inside the input folder"):
         run(corpus, corpus / "out")
     missing = [*STEPS[:2], {"step": "decontaminate", "against": [{"name": "set", "path": "none.jsonl"}]}]
-    with pytest.raises(BadInput, match="cannot (be )?read"):
+    with pytest.raises(BadInput, match=r"cannot (be )?read"):
         run(corpus, tmp_path / "out", recipe(missing))
     given = [*STEPS[:2], {"step": "tokenise", "tokenizer": "page-00.txt"}]
     with pytest.raises(BadInput, match="is not a tokenizer"):

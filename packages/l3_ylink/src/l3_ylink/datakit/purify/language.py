@@ -73,7 +73,7 @@ def _cantonese(units: Units, text: int) -> tuple[int, int]:
 
 def _by_model(text: str, counts: list[int]) -> tuple[str, float]:
     """What the letters that are not Chinese say; the Chinese ones among them lower the confidence."""
-    import pycld2
+    import pycld2  # type: ignore[import-untyped]
 
     han, _, _, letters, *_ = counts
     others = (letters - han) / LETTERS_A_WORD
