@@ -45,14 +45,22 @@ def read_gbk(data: bytes, reader: Reader) -> str:
             parts.append("€" if pair[0] == 0x80 else chr(pair[0]))
             place += 1
             continue
-        character = pair.decode("gb18030" if reader == "web" else "gbk", "ignore") if len(pair) == 2 else ""
-        if len(character) == 1 and pair[1] >= 0x40:
+        character = _pair(pair, "gb18030" if reader == "web" else "gbk")
+        if character:
             parts.append(character)
             place += 2
         else:
             parts.append("?" if reader == "windows" else "\ufffd")
             place += 2 if reader == "windows" or (reader == "web" and pair[-1] >= 0x80) else 1
     return "".join(parts)
+
+
+def _pair(pair: bytes, encoding: str) -> str:
+    """The character of two bytes, "" where they are none."""
+    try:
+        return pair.decode(encoding) if len(pair) == 2 and pair[1] >= 0x40 else ""
+    except UnicodeDecodeError:
+        return ""
 
 
 def annotate(line: str, random: Random, share: float = 0.6) -> str | None:

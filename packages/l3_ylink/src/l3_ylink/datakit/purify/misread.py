@@ -46,7 +46,7 @@ TELLING = 3
 """How many more characters of one script than of the other tell which one a text is in."""
 
 MARGIN = 8.0
-"""How many nats likelier a repaired span must be than the span as it stands."""
+"""How many nats likelier a repaired span must be than the span as it stands; a broken annotation is proof."""
 
 DOUBTFUL, FEW = -11.5, 4
 LIKELY, STRETCH = -9.0, 10
@@ -54,6 +54,7 @@ LIKELY, STRETCH = -9.0, 10
 
 WINDOW, LEAST_ODD = 6, 2
 NEAR = 24
+PASSES = 5
 MOST = 20_000
 """Characters of one text that are looked at: a text that is odd all over is not Chinese."""
 
@@ -244,23 +245,28 @@ class OneByteLate:
         yield from self._guesses(self._before_free(found), 2, LOSS)
 
     def _guesses(self, codes: Codes, items: int, cost: float) -> Iterator[Move]:
-        """Guesses, dearer where they are of the other script than the text."""
-        if self._traditional is None:
-            if len(codes):
-                yield Move(codes, items, cost)
-            return
-        bits = characters().bits[codes]
-        wrong = (bits & (SIMPLIFIED if self._traditional else TRADITIONAL)) != 0
-        for part, more in ((codes[~wrong], 0.0), (codes[wrong], OTHER_SCRIPT)):
-            if len(part):
-                yield Move(part, items, cost + more)
+        return guesses(codes, items, cost, self._traditional)
+
+
+def guesses(codes: Codes, items: int, cost: float, traditional: bool | None) -> Iterator[Move]:
+    """Moves to any of some characters, dearer where they are of the other script than the text."""
+    wrong = np.zeros(len(codes), bool)
+    if traditional is not None:
+        wrong = (characters().bits[codes] & (SIMPLIFIED if traditional else TRADITIONAL)) != 0
+    for part, more in ((codes[~wrong], 0.0), (codes[wrong], OTHER_SCRIPT)):
+        if len(part):
+            yield Move(part, items, cost + more)
 
 
 class Utf8:
     """Items read as UTF-8; a mark may stand for one or two bytes of a character."""
 
-    def __init__(self, items: Items) -> None:
+    def __init__(self, items: Items, *, traditional: bool | None) -> None:
         self._row, self._mark = items.items, items.mark
+        if traditional is None:
+            data = bytes(item for item in items.items if item < LOST)
+            traditional = script_of(data.decode("utf-8", "ignore"))
+        self._traditional = traditional
 
     def moves(self, place: int) -> list[Move]:
         item = self._row[place]
@@ -275,12 +281,10 @@ class Utf8:
             lost = sum(byte is None for byte in known)
             if 0 < lost < 3:
                 found = of_utf_8(known)
-                if len(found):
-                    moves.append(Move(found, items, 0.0 if item == SECOND else LOSS))
+                moves += guesses(found, items, 0.0 if item == SECOND else LOSS, self._traditional)
         if 0xE0 <= item < 0xF0 and place + 1 < len(self._row) and self._row[place + 1] < LOST:
             found = of_utf_8((item, self._row[place + 1], None))
-            if len(found):
-                moves.append(Move(found, 2, HIDDEN))
+            moves += guesses(found, 2, HIDDEN, self._traditional)
         return moves
 
     def _exact(self, place: int, lead: int) -> Iterator[Move]:
@@ -347,7 +351,18 @@ def suspects(text: str, model: ChineseModel) -> list[Span]:
 
 
 def repair_chinese(text: str) -> str:
-    """The text with what was misread in it restored; the text itself where nothing certain was found."""
+    """The text with what was misread in it restored; the text itself where nothing certain was found.
+
+    What is restored tells more about what stands beside it: damaged texts are looked at again.
+    """
+    for _ in range(PASSES):
+        before, text = text, _pass(text)
+        if text == before:
+            break
+    return text
+
+
+def _pass(text: str) -> str:
     spans = suspects(text, chinese())
     if not spans:
         return text
@@ -385,10 +400,10 @@ def script_of(text: str) -> bool | None:
 def restored(text: str, model: ChineseModel, traditional: bool | None) -> str:
     """The likeliest of a span as it stands, read as UTF-8, and read as GBK with bytes lost."""
     items = itemise(text, model)
-    best, bar = text, model.score(text) + MARGIN
+    best, bar = text, model.score(text) + (0.0 if items.sound else MARGIN)
     readings: list[Reading] = [OneByteLate(items, traditional=traditional)]
     if _utf_8_share(items.items) > UTF_8_SHARE:
-        readings.insert(0, Utf8(items))
+        readings.insert(0, Utf8(items, traditional=traditional))
     for reading in readings:
         found = likeliest(items.items, reading, model)
         if found and found[1] > bar and found[0] != text and likely(found[0], text, model, traditional):
