@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-from urllib.parse import urlsplit
 
 from l3_ylink._kit.problems import Unavailable
 
@@ -19,7 +18,7 @@ from .listing import Piece
 from .places import open_bytes
 
 LONGEST_RECORD = 64_000_000
-CHUNK = 1 << 20
+CHUNK, PIECE = 1 << 20, 1 << 16
 BOMB = "bomb"
 MAGIC = b"\x1f\x8b\x08"
 TYPES = {
@@ -122,7 +121,7 @@ def _document(record: Any) -> Record | None:
     about = Record(record.stream_pos, url, record.headers.get("WARC-Date", ""))
     if kind == "response":
         http = record.http_headers
-        if http is None or not 200 <= (http.status_code or 0) < 300 or _path(url) == "/robots.txt":
+        if http is None or not 200 <= (http.status_code or 0) < 300 or _is_robots(url):
             return None
         ending = TYPES.get((record.http_content_type or "text/html").lower())
     elif kind == "resource":
@@ -135,19 +134,26 @@ def _document(record: Any) -> Record | None:
         return about._replace(error="truncated")
     if record.content_length > LONGEST_RECORD:
         return about._replace(error="too long")
-    body = record.reader.read(LONGEST_RECORD + 1)
-    if len(body) > LONGEST_RECORD:
+    body = _body(record.reader)
+    if body is None:
         return about._replace(error=BOMB)
     charset = record.http_charset if kind == "response" else ("utf-8" if kind == "conversion" else None)
     return about._replace(ending=ending, body=_told(body, charset if ending in (".html", ".txt") else None))
 
 
-def _path(url: str) -> str:
-    """The path of an address, "" where it is none."""
-    try:
-        return urlsplit(url).path
-    except ValueError:
-        return ""
+def _body(reader: Any) -> bytes | None:
+    """A record's body, read by pieces: the reader makes room for as much as it is asked for."""
+    pieces, length = [], 0
+    while piece := reader.read(PIECE):
+        pieces.append(piece)
+        length += len(piece)
+        if length > LONGEST_RECORD:
+            return None
+    return b"".join(pieces)
+
+
+def _is_robots(url: str) -> bool:
+    return url.endswith("/robots.txt") and url.count("/") == 3
 
 
 def _told(body: bytes, charset: str | None) -> bytes:
