@@ -76,7 +76,7 @@ class TokenStore:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = path
         self.clock = clock
-        self._seen: tuple[int, dict[str, TokenRow]] | None = None
+        self._seen: tuple[tuple[int, int], dict[str, TokenRow]] | None = None
 
     @property
     def admin_file(self) -> Path:
@@ -151,9 +151,11 @@ class TokenStore:
 
     def _by_hash(self) -> dict[str, TokenRow]:
         try:
-            stamp = self.path.stat().st_mtime_ns
+            found = self.path.stat()
         except FileNotFoundError:
             return {}
+        # Each write is another file: its number tells two of them apart within one tick of the clock.
+        stamp = found.st_mtime_ns, found.st_ino
         if self._seen is None or self._seen[0] != stamp:
             self._seen = (stamp, {row.sha256: row for row in self._read()})
         return self._seen[1]
