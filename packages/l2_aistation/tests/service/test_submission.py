@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -152,3 +153,33 @@ def test_a_body_of_fifty_megabytes_is_refused_before_it_is_read(site: Any) -> No
     answer = site.client.post("/api/v1/jobs", content=b"x", headers=said)
     assert problem(answer)[0] == 413
     assert site.client.get("/api/v1/jobs", headers=site.operator).json() == []
+
+
+def test_an_array_is_shown_and_watched_by_its_id(site: Any, make_spec: Make) -> None:
+    """Its jobs' events in order until all are over; others see neither."""
+    spec = {**make_spec(name="many"), "array": {"count": 3}}
+    answer = site.client.post("/api/v1/jobs", json=spec, headers=site.red).json()
+    array = answer["id"]
+    assert site.client.get(f"/api/v1/jobs/{array}", headers=site.blue).status_code == 404
+    assert site.client.get(f"/api/v1/jobs/{array}/watch", headers=site.blue).status_code == 404
+    text = site.client.get(f"/api/v1/jobs/{array}/watch", headers=site.red).text  # until all are over
+    events = [part.splitlines() for part in text.strip().split("\n\n") if not part.startswith(":")]
+    heard = [(lines[1].removeprefix("event: "), json.loads(lines[2][6:])) for lines in events]
+    ends = [data["job"] for kind, data in heard if kind == "state" and data["to"] == "completed"]
+    assert sorted(ends) == answer["jobs"]
+    assert heard[-1][0] == "end"
+    positions = [int(lines[0][4:].partition(".")[0]) for lines in events]
+    assert positions == sorted(positions)
+    view = site.client.get(f"/api/v1/jobs/{array}", headers=site.red).json()
+    assert (view["id"], view["state"], view["states"]) == (array, "completed", {"completed": 3})
+    assert [(item["id"], item["array_index"]) for item in view["jobs"]] == [
+        (f"{array}-{number}", number) for number in range(3)
+    ]
+
+
+def test_a_token_that_was_taken_back_submits_nothing(site: Any, make_spec: Make) -> None:
+    tokens = site.client.app.state.shell.tokens
+    leaver = {"Authorization": f"Bearer {tokens.create('leaver', 'red')}"}
+    assert site.client.post("/api/v1/jobs", json=make_spec(), headers=leaver).status_code == 201
+    tokens.revoke("leaver")
+    assert site.client.post("/api/v1/jobs", json=make_spec(), headers=leaver).status_code == 401

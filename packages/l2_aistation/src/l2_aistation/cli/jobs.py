@@ -115,6 +115,8 @@ def job(job: JobId, url: Url = None, as_json: AsJson = False) -> None:
     ]
     columns = ("number", "state", "nodes", "cause", "first_step", "last_step", "resumed_from", "lost_steps")
     show(attempts, columns, as_json=False, title="attempts")
+    if "jobs" in view:
+        show(view["jobs"], ("id", "array_index", "state", "cause"), as_json=False, title="array")
     if view["faults"]:
         columns = ("attempt", "at", "label", "category", "node", "rank", "action", "confidence")
         show(view["faults"], columns, as_json=False, title="faults")

@@ -220,6 +220,16 @@ class Store:
             query = query.where(tables.jobs.c.submitted_at < before)
         return self._all(query)
 
+    def members(self, array: str, tenant: str | None) -> list[Row]:
+        """The jobs of an array by their index, without their specs."""
+        columns = [column for column in tables.jobs.c if column.name != "spec"]
+        query = select(*columns).where(tables.jobs.c.array == array).order_by(tables.jobs.c.array_index)
+        if self.engine.dialect.name == "sqlite":  # their ids are ARRAY-INDEX: looked up, not searched for
+            query = query.where(tables.jobs.c.id > f"{array}-", tables.jobs.c.id < f"{array}.")
+        if tenant is not None:
+            query = query.where(tables.jobs.c.tenant == tenant)
+        return self._all(query)
+
     def counts(self, tenant: str | None) -> list[Row]:
         """Jobs by queue and state."""
         query = select(tables.jobs.c.queue, tables.jobs.c.state, func.count().label("jobs")).group_by(
@@ -286,7 +296,13 @@ class Store:
         )
 
     def log(
-        self, *, tenant: str | None = None, job: str | None = None, after: int = 0, limit: int = 1000
+        self,
+        *,
+        tenant: str | None = None,
+        job: str | None = None,
+        jobs: Sequence[str] | None = None,
+        after: int = 0,
+        limit: int = 1000,
     ) -> list[Row]:
         """Entries of the log after a sequence number, oldest first."""
         query = select(tables.log).where(tables.log.c.seq > after).order_by(tables.log.c.seq).limit(limit)
@@ -294,6 +310,8 @@ class Store:
             query = query.where(tables.log.c.tenant == tenant)
         if job is not None:
             query = query.where(tables.log.c.job == job)
+        if jobs is not None:
+            query = query.where(tables.log.c.job.in_(jobs))
         return [{**row, "body": json.loads(row["body"])} for row in self._all(query)]
 
     def pool_digest(self, at: float) -> str | None:

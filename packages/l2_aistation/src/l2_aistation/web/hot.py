@@ -7,7 +7,6 @@ before its body.  It saves a fifth of the CPU time of a submission.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from l2_aistation._kit.problems import BadInput, Problem, Unauthorized
-from l2_aistation._kit.tokens import Principal, TokenStore
+from l2_aistation._kit.tokens import TokenStore
 from l2_aistation._kit.web import PROBLEM_JSON, SECURITY_HEADERS
 from l2_aistation.service import Service
 from l2_aistation.store.rows import dump
@@ -26,10 +25,6 @@ from .submitting import take, take_many
 
 ONE, MANY = "/api/v1/jobs", "/api/v1/jobs:bulk"
 KEY_LENGTH = 64
-KNOWN_S = 0.1
-"""How long a token that was taken back may still submit."""
-
-MOST_KNOWN = 1000
 BULK_LIMIT_BYTES = 64_000_000
 """Of a body with several specs; each of them is bounded by `spec_limit_bytes` on its own."""
 
@@ -44,7 +39,6 @@ class HotSubmit:
         self.app = app
         self.state = state
         self.tokens = tokens
-        self.known: dict[bytes, tuple[float, Principal]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         service = self._service(scope)
@@ -84,7 +78,7 @@ class HotSubmit:
     async def _submit(
         self, service: Service, scope: Scope, headers: dict[bytes, bytes], receive: Receive
     ) -> dict[str, Any]:
-        who = self._caller(headers[b"authorization"][7:].strip())
+        who = self.tokens.authenticate(headers[b"authorization"][7:].strip().decode("latin-1"))
         tenant, key = _tenant(scope["query_string"]), _key(headers.get(b"idempotency-key"))
         length = headers.get(b"content-length", b"0").decode("latin-1")
         if scope["path"].endswith(":bulk"):
@@ -93,18 +87,6 @@ class HotSubmit:
         limit = service.settings.spec_limit_bytes
         body = await bounded(_pieces(receive), length, limit, "job-spec")
         return await take(service, who, parsed(body, "job-spec"), tenant=tenant, key=key)
-
-    def _caller(self, token: bytes) -> Principal:
-        """Who calls; a token that was right a moment ago is not looked up again."""
-        now = time.monotonic()
-        known = self.known.get(token)
-        if known is not None and now < known[0]:
-            return known[1]
-        found = self.tokens.authenticate(token.decode("latin-1"))
-        if len(self.known) >= MOST_KNOWN:
-            self.known.clear()
-        self.known[token] = now + KNOWN_S, found
-        return found
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from l2_aistation._kit.problems import NotFound
 from l2_aistation.adapters.l1_podsys import SCHEMA, ClusterReportSource
 from l2_aistation.core.states import JobState
 from l2_aistation.documents import JobSpec
-from l2_aistation.service import jobs, logs, nodes, replaying, times, views
+from l2_aistation.service import arrays, jobs, logs, nodes, replaying, times, views
 from l2_aistation.service.reliability import reliability
 
 from .common import Caller, Operator, Platform, json_body
@@ -79,8 +80,11 @@ def list_jobs(
 
 @router.get("/jobs/{job}")
 def show_job(job: str, who: Caller, service: Platform) -> dict[str, Any]:
-    """A job with its spec, attempts and faults."""
-    return views.job_detail(service, who, job)
+    """A job with its spec, attempts and faults; an array, by its id, with its jobs."""
+    try:
+        return views.job_detail(service, who, job)
+    except NotFound:
+        return arrays.array_view(arrays.members(service, who, job))
 
 
 @router.get("/jobs/{job}/explain")

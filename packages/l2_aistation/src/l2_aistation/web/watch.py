@@ -10,18 +10,21 @@ import asyncio
 import heapq
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header
 from fastapi.responses import StreamingResponse
 
+from l2_aistation._kit.problems import NotFound
 from l2_aistation.core.states import FINAL
-from l2_aistation.service import Service, times, views
+from l2_aistation.service import Service, arrays, times, views
 
 from .common import Caller, Platform
 
 router = APIRouter(prefix="/api/v1")
+Position = tuple[int, int]
+News = Callable[[Service, str, Position], tuple[list[str], Position, bool]]
 QUIET_S = 15.0
 CURSOR = re.compile(r"^([0-9]{1,18})\.([0-9]{1,18})$")
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -34,9 +37,13 @@ async def watch_job(
     service: Platform,
     last_event_id: Annotated[str | None, Header(max_length=40)] = None,
 ) -> StreamingResponse:
-    """A job's events from its first (or after `Last-Event-ID`) until it is over."""
-    await asyncio.to_thread(views.job_row, service, who, job)
-    stream = _job_events(service, job, cursor(last_event_id))
+    """A job's events from its first (or after `Last-Event-ID`) until it is over; or those of an array."""
+    try:
+        await asyncio.to_thread(views.job_row, service, who, job)
+        stream = _job_events(service, job, cursor(last_event_id), _news)
+    except NotFound:
+        await asyncio.to_thread(arrays.members, service, who, job)
+        stream = _job_events(service, job, cursor(last_event_id), _news_of_array)
     return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
 
@@ -64,12 +71,12 @@ def frame(position: tuple[int, int], kind: str, data: dict[str, Any]) -> str:
     return f"id: {position[0]}.{position[1]}\nevent: {kind}\ndata: {text}\n\n"
 
 
-async def _job_events(service: Service, job: str, position: tuple[int, int]) -> AsyncIterator[str]:
+async def _job_events(service: Service, job: str, position: Position, news: News) -> AsyncIterator[str]:
     watcher = service.watch()
     try:
         while service.alive:
             watcher[1].clear()
-            frames, position, over = await asyncio.to_thread(_news, service, job, position)
+            frames, position, over = await asyncio.to_thread(news, service, job, position)
             for text in frames:
                 yield text
             if over:
@@ -81,7 +88,27 @@ async def _job_events(service: Service, job: str, position: tuple[int, int]) -> 
         service.unwatch(watcher)
 
 
-def _news(service: Service, job: str, position: tuple[int, int]) -> tuple[list[str], tuple[int, int], bool]:
+def _news_of_array(service: Service, array: str, position: Position) -> tuple[list[str], Position, bool]:
+    """The log entries of an array's jobs after a position; steps are watched job by job."""
+    rows = service.store.members(array, None)
+    entries = service.store.log(jobs=[row["id"] for row in rows], after=position[0])
+    frames = []
+    for entry in entries:
+        position = int(entry["seq"]), 0
+        frames.append(frame(position, entry["kind"], _data(entry)))
+    return frames, position, arrays.is_over(rows) and not entries
+
+
+def _data(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "job": entry["job"],
+        "attempt": entry["attempt"],
+        "at": times.moment(entry["at"]),
+        **entry["body"],
+    }
+
+
+def _news(service: Service, job: str, position: Position) -> tuple[list[str], Position, bool]:
     """What happened after a position: log entries and steps in the order of their times."""
     row = service.store.job(job, None)
     entries = service.store.log(job=job, after=position[0])
@@ -118,13 +145,7 @@ async def _all_events(service: Service, tenant: str | None, seq: int) -> AsyncIt
             entries = await asyncio.to_thread(service.store.log, tenant=tenant, after=seq)
             for entry in entries:
                 seq = int(entry["seq"])
-                data = {
-                    "job": entry["job"],
-                    "attempt": entry["attempt"],
-                    "at": times.moment(entry["at"]),
-                    **entry["body"],
-                }
-                yield frame((seq, 0), entry["kind"], data)
+                yield frame((seq, 0), entry["kind"], _data(entry))
             if not entries and not await _changed(watcher[1]):
                 yield ": still here\n\n"
     finally:
