@@ -28,6 +28,7 @@ from .columns import array, plain, read
 from .columns import table as columns_to_table
 
 TEXT = "text"
+FEW = 3
 TEXT_BYTES = "text_bytes"
 AGAIN = "run the same recipe again: it goes on where it was"
 
@@ -214,17 +215,19 @@ class LazyColumns(Mapping[str, Any]):
         if name not in self._read:
             if name not in self._names:
                 raise KeyError(name)
-            self._read[name] = plain(self._all().column(name))
+            self._read[name] = plain(self._stored(name))
         return self._read[name]
 
-    def _all(self) -> pa.Table:
-        """All columns at once: reading them one by one takes longer."""
-        if self._table is None:
-            try:
+    def _stored(self, name: str) -> pa.ChunkedArray:
+        """A column; from the fourth on all are read at once, which takes less than one by one."""
+        try:
+            if self._table is None and len(self._read) < FEW:
+                return self._file.read(columns=[name], use_threads=False).column(0)
+            if self._table is None:
                 self._table = self._file.read(columns=self._names, use_threads=False)
-            except (pa.ArrowException, OSError) as error:
-                raise BadInput("is damaged", field=str(self._path), why=str(error), do=AGAIN) from error
-        return self._table
+        except (pa.ArrowException, OSError) as error:
+            raise BadInput("is damaged", field=str(self._path), why=str(error), do=AGAIN) from error
+        return self._table.column(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
