@@ -136,3 +136,45 @@ def test_heartbeats_without_a_condition_change_nothing(bench: Bench) -> None:
     assert bench.service.platform.world.pool.cached[DATA].tolist() == [True, False, False, False]
     bench.beat(m1=SOUND)
     assert not bench.service.platform.world.pool.cached
+
+
+OFF_BUS = Condition(faults=("gpu_off_bus 0000:3b:00: GPU has fallen off the bus",))
+
+
+def changes_of(bench: Bench, node: str) -> list[dict[str, Any]]:
+    rows = bench.service.store.log(limit=1000)
+    found = [row["body"] for row in rows if row["kind"] == "node" and row["body"].get("node") == node]
+    return [body for body in found if "cordoned" in body["change"]]
+
+
+def test_a_node_with_broken_hardware_is_cordoned_with_the_reason(bench: Bench) -> None:
+    bench.beat(m1=OFF_BUS)
+    rows = {row["id"]: row for row in pool_view(bench.service.platform, WHO)["nodes"]}
+    assert (rows["m1"]["state"], rows["m1"]["reason"]) == ("cordoned", "gpu_off_bus")
+    bench.beat(m1=SOUND)  # it stays out until somebody has looked at it
+    assert bench.nodes(bench.submit()) == ["m2"]
+    assert [body["change"] for body in changes_of(bench, "m1")] == ["cordoned"]
+    assert bench.same()
+
+
+def test_no_more_than_the_budget_is_cordoned_by_itself(bench: Bench) -> None:
+    """Of four nodes one may be out; a second one is told to people and stays in, though it is avoided."""
+    bench.beat(m1=OFF_BUS)
+    bench.beat(later_s=1000.0, m2=OFF_BUS)
+    assert set(bench.service.platform.cordons) == {"m1"}
+    (told,) = changes_of(bench, "m2")
+    assert told["change"] == "not cordoned"
+    assert "budget" in told["why"]
+    assert bench.nodes(bench.submit()) == ["m3"]
+    assert bench.same()
+
+
+def test_half_of_the_nodes_at_once_is_not_the_nodes_fault(bench: Bench) -> None:
+    bench.beat(m2=OFF_BUS, m3=OFF_BUS, m4=OFF_BUS)
+    assert len(bench.service.platform.cordons) <= 1
+    assert any("what they share" in body.get("why", "") for name in NODES for body in changes_of(bench, name))
+
+
+def test_what_is_no_hardware_fault_of_the_vocabulary_cordons_nothing(bench: Bench) -> None:
+    bench.beat(m1=Condition(faults=("storage_unavailable /shared: no answer",)))
+    assert bench.service.platform.cordons == {}

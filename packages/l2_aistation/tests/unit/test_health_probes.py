@@ -56,6 +56,15 @@ def test_the_kernel_s_log(line: str, state: str, label: str) -> None:
     assert (found.state, found.label) == (state, label)
 
 
+def test_a_link_of_yesterday_is_forgotten_and_a_lost_device_is_not() -> None:
+    lines = [
+        "[   10.000000] mlx5_core 0000:5c:00.0 ens1: Link down",
+        "[   11.000000] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.",
+    ]
+    assert [finding.label for finding in kernel.judge(lines, 90_000.0)] == ["gpu_off_bus"]
+    assert len(kernel.judge(lines, 600.0)) == 2
+
+
 def counts(**values: int) -> dict[str, dict[str, int]]:
     return {"mlx5_0/1": {**dict.fromkeys(fabric.COUNTERS, 7), **values}}
 

@@ -18,15 +18,16 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from l2_aistation._kit.problems import BadInput, Conflict, Unavailable
 from l2_aistation.broker import channels, urls
-from l2_aistation.core.events import Command, StartTasks, WarmTasks, from_wire, to_wire
+from l2_aistation.core.events import Command, Condition, StartTasks, WarmTasks, from_wire, to_wire
 from l2_aistation.settings import Settings
 from l2_aistation.supervisor.condition import ConditionWatch
+from l2_aistation.supervisor.probing import Probing
 from l2_aistation.supervisor.runtime import NodeRuntime
 
 _EVERY_S = 0.1
@@ -119,6 +120,7 @@ class Agent:
         self._living: tuple[tuple[str, int], ...] = ()
         self._boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._condition = ConditionWatch(folder, cache, self._boot_id)
+        self._probing = Probing([shared])
         if cache is not None:
             os.environ["OGAI_CACHE_DIR"] = str(cache)  # what supervisors and ranks inherit
         self._nonce = f"{time.time_ns():x}"
@@ -129,6 +131,7 @@ class Agent:
         """Works until SIGTERM."""
         for work in (self._beat, self._ship):
             threading.Thread(target=self._forever, args=(work,), name=work.__name__, daemon=True).start()
+        self._probing.start()
         try:
             self._serve_commands()
         finally:
@@ -201,7 +204,7 @@ class Agent:
                 "n": f"{self._nonce}.{count}",
                 "boot_id": self._boot_id,
                 "attempts": self._living,
-                "condition": asdict(self._condition.look()),
+                "condition": asdict(self._condition_now()),
             }
             with connection.pipeline(transaction=False) as together:
                 together.set(f"{channels.BEAT}{self.node}", json.dumps(beat), ex=channels.BEAT_TTL_S)
@@ -211,6 +214,11 @@ class Agent:
                 _start_again(self.node)
             if self._closing.wait(self._heartbeat_s):
                 return
+
+    def _condition_now(self) -> Condition:
+        """What the node's files say, and what the last probes found."""
+        found = self._condition.look()
+        return replace(found, faults=(*found.faults, *self._probing.faults()))
 
     def _asleep(self, waiting: int) -> bool:
         """Whether commands wait although nothing is done.

@@ -152,13 +152,16 @@ class AgentEngine:
 
     @staticmethod
     def _fence(connection: Any, command: Command) -> None:
-        """An attempt that is over, or older than another, can never start from a late command."""
+        """An attempt that is over, or older than another, can never start from a late command.
+
+        A fence is never lowered: a start that was not answered is sent again, perhaps after a later one.
+        """
+        if not isinstance(command, StartTasks | EndTasks):
+            return
         key = f"{channels.FENCE}{command.job}"
-        if isinstance(command, StartTasks):
-            connection.set(key, command.attempt, ex=channels.FENCE_TTL_S)
-        elif isinstance(command, EndTasks):
-            newest = int(connection.get(key) or 0)
-            connection.set(key, max(newest, command.attempt + 1), ex=channels.FENCE_TTL_S)
+        wanted = command.attempt + isinstance(command, EndTasks)
+        newest = int(connection.get(key) or 0)
+        connection.set(key, max(newest, wanted), ex=channels.FENCE_TTL_S)
 
     # events
 

@@ -11,6 +11,7 @@ import re
 from l2_aistation.core.events import Condition
 from l2_aistation.core.pool import OK
 
+from .cordoning import heed
 from .platform import Platform
 
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
@@ -38,3 +39,4 @@ def take(platform: Platform, node: str, condition: Condition) -> None:
         weak_links=condition.weak_links,
         faults=condition.faults,
     )
+    heed(platform, node, condition)

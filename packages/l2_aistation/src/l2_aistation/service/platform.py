@@ -87,6 +87,8 @@ class Platform:
     decisions: int = 0
     attempts: dict[str, Attempt] = field(default_factory=dict)
     cordons: dict[str, str] = field(default_factory=dict)
+    turned_bad: dict[str, float] = field(default_factory=dict)
+    """When nodes were found bad; kept nowhere: after a restart their beats say it again."""
     seen: dict[str, float] = field(default_factory=dict)
     boots: dict[str, str] = field(default_factory=dict)
     conditions: dict[str, Condition] = field(default_factory=dict)

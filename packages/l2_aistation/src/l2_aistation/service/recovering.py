@@ -17,6 +17,7 @@ from l2_aistation.core.states import AttemptEvent, JobEvent
 from l2_aistation.core.world import Job
 from l2_aistation.ports import PowerSource
 
+from . import cordoning
 from .launch import end_commands, start_commands
 from .platform import Platform
 from .warming import cool
@@ -171,7 +172,7 @@ class Recovery:
         """Does what was decided."""
         key = attempt.job, attempt.number
         for node in decision.cordon:
-            self._cordon(node, cause)
+            cordoning.request(self.platform, node, cause.label)
         if decision.what == "wait":
             self.ask_at[key] = now + max(decision.delay_s, 0.25)
             if attempt.why != decision.why:
@@ -250,14 +251,6 @@ class Recovery:
                 free = free[len(slot.accelerators) :]
                 slots[slot.rank] = replace(slot, node=stand_in, accelerators=taken)
         return [slots[rank] for rank in sorted(slots)]
-
-    def _cordon(self, node: str, cause: Cause) -> None:
-        if node in self.platform.cordons or node not in self.platform.world.pool.index:
-            return
-        self.platform.cordons[node] = cause.label
-        self.platform.batch.nodes[node] = (True, cause.label)
-        self.platform.world.pool.set_cordoned(node, value=True)
-        self.platform.note("node", None, node=node, change="cordoned", reason=cause.label)
 
 
 def _carries(model_bits: Bits, node: int) -> Bools:
