@@ -314,7 +314,7 @@ def rows() -> list[dict[str, Any]]:
     for load in LOADS:
         with tempfile.TemporaryDirectory() as home:
             ours = measure_ours(Path(home), load)
-        how = f"{load.jobs} jobs in 1,250x8, one after the other, durable, after 64 small ones; launching left out"
+        how = f"{load.jobs} jobs in 1,250x8 after {FIRST.jobs} small ones, one by one, durable; not launched"
         base = {"layer": "l2", "how": how}
         name = f"CPU a job, {load.name}, submit to placed"
         if shutil.which("apt-get") is None or os.geteuid() != 0:
