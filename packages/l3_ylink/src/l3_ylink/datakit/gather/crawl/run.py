@@ -84,7 +84,9 @@ def _watched(out: Path, tell: Tell) -> dict[str, Any]:
     tied = [sys.executable, "-I", "-S", str(TIED), str(os.getpid())]
     program = [*tied, sys.executable, "-m", f"{__package__}.program", str(out)]
     last: dict[str, Any] = {}
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
+    ) as process:  # an interrupt at the terminal reaches it once, from here
         assert process.stdout is not None
         try:
             for line in process.stdout:
