@@ -11,7 +11,9 @@ The folder of a run:
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -100,6 +102,9 @@ def generate(
             state = _State(recipe, caller, judge, journal, tell, Pool(recipe.method.known()))
             ended = _rounds(state)
             return _written(out, state, ended)
+        except sqlite3.OperationalError as error:
+            why = errno.ENOSPC if "disk is full" in str(error) else errno.EIO
+            raise OSError(why, str(error)) from error
         finally:
             journal.close()
             caller.close()

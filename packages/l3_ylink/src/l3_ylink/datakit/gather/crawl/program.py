@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -81,9 +82,9 @@ def main() -> int:
     except Problem as problem:
         say({"problem": problem.as_json(), "exit_code": problem.exit_code})
         return problem.exit_code
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        what = "no space left while writing the crawl" if full else f"cannot write to {out}: {error.strerror}"
+    except (OSError, sqlite3.OperationalError) as error:
+        full = getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in str(error)
+        what = "no space left while writing the crawl" if full else f"cannot write to {out}: {error}"
         failed = Failed(what, do="free some space and run the same command again")
         say({"problem": failed.as_json(), "exit_code": failed.exit_code})
         return failed.exit_code
