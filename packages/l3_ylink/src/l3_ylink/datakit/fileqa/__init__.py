@@ -1,1 +1,1 @@
-"""FileQA: from a file (HTML, Markdown, PDF, DOCX, plain text) to its text."""
+"""FileQA: files (PDF, Office, EPUB, HTML, Markdown, text in any encoding) to text with its sources."""

@@ -12,34 +12,14 @@ from typing import NamedTuple
 import zstandard
 
 from .decode import decode
+from .document import FORMATS as FILES
 from .document import read_document
 from .html import html_text
 from .limits import REASONS, Limits
 from .markdown import markdown_text
 from .render import Form, render
 
-MOST_UNPACKED = 512_000_000
-"""Bytes that a compressed file may unpack to."""
-
-FORMATS = {
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".docm": "docx",
-    ".pptx": "pptx",
-    ".pptm": "pptx",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-    ".epub": "epub",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-}
-PACKED = {".gz", ".zst"}
+MOST_UNPACKED = {".gz", ".zst"}
 BLOCKS = ("pdf", "docx", "pptx", "xlsx", "epub")
 """Formats whose text is made of blocks."""
 
