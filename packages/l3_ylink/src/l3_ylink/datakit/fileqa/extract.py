@@ -19,7 +19,11 @@ from .limits import REASONS, Limits
 from .markdown import markdown_text
 from .render import Form, render
 
-MOST_UNPACKED = {".gz", ".zst"}
+MOST_UNPACKED = 512_000_000
+"""Bytes that a compressed file may unpack to."""
+
+FORMATS = {**FILES, ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+PACKED = {".gz", ".zst"}
 BLOCKS = ("pdf", "docx", "pptx", "xlsx", "epub")
 """Formats whose text is made of blocks."""
 
