@@ -21,10 +21,15 @@ HAN = re.compile("[\u4e00-\u9fff]")
 
 @cache
 def reading_of() -> dict[str, str]:
-    """Each character's readings, the commonest first, from pypinyin."""
-    from pypinyin.pinyin_dict import pinyin_dict
+    """A reading of each character, with its tone where it has one; the readings are pypinyin's."""
+    from l3_ylink.datakit.purify.chinese import chinese
 
-    return {chr(code): sounds.split(",")[0] for code, sounds in pinyin_dict.items() if code < 0x10000}
+    found: dict[str, str] = {}
+    for sound, characters in sorted(chinese().readings.items()):
+        for character in characters:
+            if not sound.isascii() or character not in found:
+                found[character] = sound
+    return found
 
 
 @cache

