@@ -32,6 +32,7 @@ U64 = npt.NDArray[np.uint64]
 
 WIDE, WIDE_END, NARROW = 0xFF01, 0xFF5F, 0x21
 LONGEST = 200
+PAIR, PAIRS = 0x9E37, 1 << 16
 
 
 class Word(NamedTuple):
@@ -88,13 +89,15 @@ def fold(codes: U32) -> U32:
 class Automaton:
     """The words as states: `slots` and `next` are the transitions, `fail` where to go without one.
 
-    `word[s]`: the longest word that ends in state s, or -1; `shorter[s]`: the state of the next shorter one.
+    `pairs`: whether a word may begin with two characters, by their hash.  `word[s]`: the longest word that
+    ends in state s, or -1; `shorter[s]`: the state of the next shorter one.
     """
 
     words: list[Word]
     slots: U64
     next: I32
     root: I32
+    pairs: npt.NDArray[np.bool_]
     fail: I32
     word: I32
     shorter: I32
@@ -133,12 +136,22 @@ def build(words: Iterable[Word]) -> Automaton:
         slots,
         following,
         root,
+        _pairs(spelt),
         np.asarray(fail, np.int32),
         np.asarray(ends, np.int32),
         np.asarray(shorter, np.int32),
         np.asarray([len(codes) for codes in spelt], np.int64),
         np.asarray(borders, np.uint8),
     )
+
+
+def _pairs(spelt: list[tuple[int, ...]]) -> npt.NDArray[np.bool_]:
+    found = np.zeros(PAIRS, bool)
+    every = np.arange(TABLE_SIZE)
+    for codes in spelt:
+        second = every if len(codes) == 1 else codes[1]
+        found[(codes[0] * PAIR + second) & (PAIRS - 1)] = True
+    return found
 
 
 def _failures(edges: list[dict[int, int]], ends: list[int]) -> tuple[list[int], list[int]]:
@@ -187,6 +200,7 @@ def find(automaton: Automaton, units: Units) -> list[dict[Word, int]]:
         _folds(),
         _alphabet(),
         automaton.root[_folds()] != 0,
+        automaton.pairs,
         automaton.slots,
         automaton.next,
         automaton.root,
@@ -228,7 +242,9 @@ def _whole(codes, alphabet, first, last, border):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True)
-def _search(codes, folds, alphabet, first, slots, following, root, fail, word, shorter, length, borders):  # type: ignore[no-untyped-def]  # noqa: PLR0917
+def _search(  # type: ignore[no-untyped-def]  # noqa: PLR0917
+    codes, folds, alphabet, first, pairs, slots, following, root, fail, word, shorter, length, borders
+):  # fmt: skip
     places, numbers = [np.int64(0) for _ in range(0)], [np.int64(0) for _ in range(0)]
     state = np.int32(0)
     inside = False  # a word of an alphabet: none of the list begins in it
@@ -236,10 +252,12 @@ def _search(codes, folds, alphabet, first, slots, following, root, fail, word, s
     for place in range(len(codes)):
         code = min(codes[place], beyond)
         if state == 0:
-            if not first[code] or (inside and alphabet[code]):
-                inside = alphabet[code]
+            before, inside = inside, alphabet[code]
+            if not first[code] or (before and inside):
                 continue
-            inside = alphabet[code]
+            following_code = folds[min(codes[place + 1], beyond)] if place + 1 < len(codes) else beyond
+            if not pairs[(folds[code] * PAIR + following_code) & (len(pairs) - 1)]:
+                continue
             state = root[folds[code]]
         else:
             inside = alphabet[code]
