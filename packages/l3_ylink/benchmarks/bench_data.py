@@ -4,7 +4,7 @@
 
 `pipeline`: language (told, not chosen by), Gopher's rules with their English thresholds, MinHash with 14
 bands of 8 rows over 5-grams, tokens by the same `tokenizer.json`; both sides read the same JSONL, ask the
-same language model (CLD2 on the first 2,000 characters) and run with one worker.  `decisions`: the share of
+same language model (CLD2 on the first 1,000 characters) and run with one worker.  `decisions`: the share of
 documents of which both sides' rules decide the same when datatrove splits words as we do.  `near`: MinHash
 and clusters alone.  `workers`: CPU seconds of two workers against one.  `memory`: the highest memory of all
 processes over the corpus and over one several times as large, made of it by seeded edits.  Figures are CPU
@@ -86,7 +86,7 @@ OUR_WORDS = regex.compile(rf"(?V1)[{HAN}{KANA}]|{WORD}+(?:['\\u2019]{WORD}+)*")
 CONTROL = regex.compile(r"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ufdd0-\\ufdef\\ufffe\\uffff]")
 
 def language(document):
-    text = CONTROL.sub(" ", document.text[:2000]).encode("utf-8", "replace")
+    text = CONTROL.sub(" ", document.text[:1000]).encode("utf-8", "replace")
     document.metadata["language"] = pycld2.detect(text, bestEffort=True)[2][0][1]
     return True
 

@@ -27,7 +27,7 @@ from .steps.substrings import Substrings
 from .steps.tokenise import Tokenise
 from .steps.urls import UrlDuplicates, Urls
 
-SIGNALS_VERSION = 8
+SIGNALS_VERSION = 9
 """Grows whenever the same settings would give other columns: then nothing stored is used again."""
 
 AnyStep = Annotated[

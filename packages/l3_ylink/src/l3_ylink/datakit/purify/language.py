@@ -28,7 +28,7 @@ NAMES = {"iw": "he", "jw": "jv", "in": "id", "mo": "ro", "sh": "sr"}
 
 CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 NOT_CHINESE = re.compile("[\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uff00-\uffef]+")
-MODEL_CHARACTERS = 2_000
+MODEL_CHARACTERS = 1_000
 
 
 def identify(units: Units, texts: Sequence[str]) -> tuple[list[str], list[float]]:
