@@ -32,7 +32,7 @@ from l3_ylink.documents import DatasetManifest, Shard, Source, StepCount
 
 from .base import Job, Made, Talk, Unfit
 from .caller import Caller, Cost, Spent
-from .client import Model, Refused
+from .client import Refused
 from .finish import answered, judged
 from .journal import Journal
 from .recipe import GenerateRecipe
@@ -80,22 +80,19 @@ def generate(
     input_folder: Path,
     out: Path,
     tell: Tell = lambda _kept, _wanted, _cost: None,
-    model: Model | None = None,
 ) -> Generated:
     """Makes rows until there are enough, the method has no more, or the budget is spent.
 
-    The same call after a kill, or with a larger budget, goes on; nothing is asked or paid twice.  `model`
-    takes the place of the recipe's.  Raises `BadInput`, `Conflict` while another process writes to `out`,
-    `Unavailable` when the model stays away or the sandbox is missing, `Failed` on a full disk.
+    The same call after a kill, or with a larger budget, goes on; nothing is asked or paid twice.
+    Raises `BadInput`, `Conflict` while another process writes to `out`, `Unavailable` when the model stays
+    away or the sandbox is missing, `Failed` on a full disk.
     """
     recipe.method.prepare(input_folder, recipe.seed)
     if recipe.verify is not None:
         must_be_there()
     with disk(out), _alone(out):
         _same_recipe(out, recipe)
-        caller = Caller(
-            recipe.model, out / STATE / "answers.sqlite", recipe.budget, base=input_folder, model=model
-        )
+        caller = Caller(recipe.model, out / STATE / "answers.sqlite", recipe.budget, base=input_folder)
         judge = _judge(recipe, out, input_folder, caller)
         journal = Journal(out / STATE / "journal.jsonl")
         try:
