@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +18,9 @@ import numpy.typing as npt
 from l3_ylink.datakit.quality.characters import SIMPLIFIED, TRADITIONAL, characters
 
 from .beam import LOST, SECOND, WHOLE, Codes, Move, Reading, likeliest
-from .chinese import OTHER, RARE, ChineseModel, chinese
+from .chinese import ChineseModel, chinese
+from .gbk import BROKEN, NONE, SYLLABLE, Items, itemise, of_utf_8, tables
 
-SYLLABLE = "[a-züāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜêńňǹḿ]{1,6}"
-BROKEN = re.compile(rf"(?:[?\ufffd]|(?<=[\u3400-\u9fff\ue000-\uf8ff]))({SYLLABLE})\)")
 MAYBE_BROKEN = re.compile("[?\ufffd][a-zü]{1,6}\\)|[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ][a-z]{0,2}\\)")
 CERTAIN = re.compile(f"[?\ufffd]{SYLLABLE}\\)|\ufffd")
 LOST_HALF = re.compile("(?<=[\u3400-\u9fff])\ufffd|\ufffd(?=[\u3400-\u9fff])")
@@ -49,8 +47,13 @@ MARGIN = 8.0
 """How many nats likelier a repaired span must be than the span as it stands; a broken annotation is proof."""
 
 DOUBTFUL, FEW = -11.5, 4
+"""Nats a character below which a few characters in a row are worth the search."""
+
 LIKELY, STRETCH = -9.0, 10
 """Nats a character that each stretch of a repaired span must reach; clean text has -4 to -7, misread -11."""
+
+SURE, LIKELY_SURE = 100.0, -12.0
+"""Where the repair is so many nats likelier, rare words in it are no objection."""
 
 WINDOW, LEAST_ODD = 6, 2
 NEAR = 24
@@ -66,97 +69,6 @@ class Span(NamedTuple):
     end: int
 
 
-class _Tables(NamedTuple):
-    pair: npt.NDArray[np.uint32]
-    of_lead: dict[int, Codes]
-    of_trail: dict[int, Codes]
-    lead: dict[int, int]
-    trail: dict[int, int]
-    vocabulary: Codes
-    utf_8: npt.NDArray[np.uint8]
-    unread: npt.NDArray[np.bool_]
-
-
-@cache
-def _tables() -> _Tables:
-    """Which character each pair of GBK bytes is, and the known characters by each of their bytes."""
-    model = chinese()
-    pair = np.zeros((256, 256), np.uint32)
-    lead: dict[int, int] = {}
-    trail: dict[int, int] = {}
-    for first in range(0x81, 0xFF):
-        for second in (*range(0x40, 0x7F), *range(0x80, 0xFF)):
-            character = bytes((first, second)).decode("gb18030", "ignore")
-            if len(character) == 1:
-                pair[first, second] = ord(character)
-                lead[ord(character)], trail[ord(character)] = first, second
-    known = [code for code in lead if model.symbol[code] != RARE and model.symbol[code] != OTHER]
-    known = [code for code in known if _may_be_guessed(code, model)]
-    of_lead: dict[int, list[int]] = {}
-    of_trail: dict[int, list[int]] = {}
-    for code in known:
-        of_lead.setdefault(lead[code], []).append(code)
-        of_trail.setdefault(trail[code], []).append(code)
-    vocabulary = np.asarray([code for code in known if code >= 0x800], np.uint32)
-    utf_8 = np.asarray([list(chr(code).encode()) for code in vocabulary.tolist()], np.uint8)
-    unread = (pair == 0) | ((pair >= 0xE000) & (pair < 0xF900))
-    return _Tables(pair, _rows(of_lead), _rows(of_trail), lead, trail, vocabulary, utf_8, unread)
-
-
-def _may_be_guessed(code: int, model: ChineseModel) -> bool:
-    """Not full-width digits and letters, private characters, or variants that neither script writes."""
-    if 0xE000 <= code < 0xF900 or (0xFF10 <= code < 0xFF5B and chr(code).isalnum()):
-        return False
-    return bool(model.fold[code] == code) or len(chr(code).encode("cp950", "ignore")) == 2
-
-
-def _rows(lists: dict[int, list[int]]) -> dict[int, Codes]:
-    return {byte: np.asarray(codes, np.uint32) for byte, codes in lists.items()}
-
-
-NONE = np.zeros(0, np.uint32)
-
-
-class Items(NamedTuple):
-    """A span as items: `sound[i]` is the reading that stood after the lost byte i, `mark[i]` its mark."""
-
-    items: list[int]
-    sound: dict[int, str]
-    odd: list[bool]
-    mark: dict[int, int]
-
-
-def itemise(text: str, model: ChineseModel) -> Items:
-    """The bytes that a text had in GBK, with its broken annotations taken out."""
-    tables = _tables()
-    broken = {match.start(): match for match in BROKEN.finditer(text) if match[1] in model.readings}
-    items: list[int] = []
-    sound: dict[int, str] = {}
-    odd: list[bool] = []
-    mark: dict[int, int] = {}
-    place = 0
-    while place < len(text):
-        match, code = broken.get(place), ord(text[place])
-        place = match.end() if match else place + 1
-        size = len(items)
-        if match:
-            sound[size] = match[1]
-            items.append(LOST)
-        elif code < 0x80 and code != 0x3F:
-            items.append(code)
-        elif code in (0x80, 0x20AC):
-            items.append(0x80)
-        elif code in (0x3F, 0xFFFD):
-            mark[size] = code
-            items += (LOST, SECOND)
-        elif code in tables.lead:
-            items += (tables.lead[code], tables.trail[code])
-        else:
-            items.append(WHOLE + code)
-        odd += [code == 0xFFFD or bool(model.odd[min(code, 0xFFFF)])] * (len(items) - size)
-    return Items(items, sound, odd, mark)
-
-
 class OneByteLate:
     """Items read as GBK whose lost bytes are guessed: a mark, or with `hidden` a byte without one."""
 
@@ -165,7 +77,7 @@ class OneByteLate:
         self._traditional = traditional
         near = np.convolve(np.asarray(odd, np.int8), np.ones(HIDDEN_NEAR, np.int8), "full")
         self._hidden = (near[HIDDEN_NEAR - 1 :] > 0).tolist()
-        self._tables = _tables()
+        self._tables = tables()
         self._readings = chinese().readings
 
     def moves(self, place: int) -> list[Move]:
@@ -312,17 +224,6 @@ class Utf8:
                 yield (byte, *rest), items + more
 
 
-@lru_cache(maxsize=4096)
-def of_utf_8(known: tuple[int | None, ...]) -> Codes:
-    """The known characters whose three bytes are these, None standing for any."""
-    tables = _tables()
-    fits = np.ones(len(tables.vocabulary), bool)
-    for place, byte in enumerate(known):
-        if byte is not None:
-            fits &= tables.utf_8[:, place] == byte
-    return tables.vocabulary[fits]
-
-
 def _one(code: int) -> Codes:
     return np.asarray([code], np.uint32)
 
@@ -400,13 +301,17 @@ def script_of(text: str) -> bool | None:
 def restored(text: str, model: ChineseModel, traditional: bool | None) -> str:
     """The likeliest of a span as it stands, read as UTF-8, and read as GBK with bytes lost."""
     items = itemise(text, model)
-    best, bar = text, model.score(text) + (0.0 if items.sound else MARGIN)
+    as_it_stands = model.score(text)
+    best, bar = text, as_it_stands + (0.0 if items.sound else MARGIN)
     readings: list[Reading] = [OneByteLate(items, traditional=traditional)]
     if _utf_8_share(items.items) > UTF_8_SHARE:
         readings.insert(0, Utf8(items, traditional=traditional))
     for reading in readings:
         found = likeliest(items.items, reading, model)
-        if found and found[1] > bar and found[0] != text and likely(found[0], text, model, traditional):
+        if found is None or found[1] <= bar or found[0] == text:
+            continue
+        least = LIKELY if found[1] - as_it_stands < SURE else LIKELY_SURE
+        if likely(found[0], text, model, traditional, least):
             best, bar = found
     return best
 
@@ -418,7 +323,7 @@ def _utf_8_share(items: list[int]) -> float:
     return 3 * len(UTF_8_CHARACTER.findall(data)) / high if high else 0.0
 
 
-def likely(text: str, before: str, model: ChineseModel, traditional: bool | None) -> bool:
+def likely(text: str, before: str, model: ChineseModel, traditional: bool | None, least: float) -> bool:
     """Whether a text reads as Chinese, its worst stretch too, and brings in nothing of the other script."""
     if traditional is not None:
         other = SIMPLIFIED if traditional else TRADITIONAL
@@ -428,7 +333,7 @@ def likely(text: str, before: str, model: ChineseModel, traditional: bool | None
     if not len(logs):
         return False
     stretch = min(len(logs), STRETCH)
-    return bool(np.convolve(logs, np.full(stretch, 1 / stretch), "valid").min() > LIKELY)
+    return bool(np.convolve(logs, np.full(stretch, 1 / stretch), "valid").min() > least)
 
 
 def _count(text: str, flag: int) -> int:
