@@ -23,7 +23,7 @@ from l3_ylink.datakit.engines import Engine, make_engine
 from l3_ylink.datakit.recipe import Recipe, parse_recipe
 from l3_ylink.datakit.run import DataRun, run_recipe
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 SOAK = os.environ.get("OGAI_SOAK") == "1"
 SEED = int(os.environ.get("OGAI_SEED", "20261130"))

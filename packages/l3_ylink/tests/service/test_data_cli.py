@@ -106,6 +106,69 @@ def test_an_error_is_json_where_json_was_asked_for(place: Path) -> None:
     assert json.loads(failed.stderr)["title"] == "no data run here"
 
 
+def test_the_shipped_funnel_runs_by_name_and_tells_its_card_and_cost(place: Path) -> None:
+    names = ylink("data", "recipe", home=place).stdout
+    assert "mdfs" in names
+    shipped = ylink("data", "recipe", "mdfs", home=place).stdout
+    examples = Path(__file__).parents[2] / "examples/mdfs.yaml"
+    assert shipped == examples.read_text("utf-8")
+    (place / "in/poem.md").write_text(
+        "白日依山尽，黄河入海流。\n欲穷千里目，更上一层楼。\n", encoding="utf-8"
+    )
+    ran = ylink("data", "run", "mdfs", "--input", place / "in", "--out", place / "out", "--json", home=place)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["alarms"] == []
+    assert {step["step"]: step["kept"] for step in found["manifest"]["steps"]}["tokenise"] == 2
+    told = json.loads(
+        ylink("data", "card", place / "out", "--date", "2026-11-30", "--json", home=place).stdout
+    )
+    assert told["conditions"] == ["unknown"]
+    assert Path(told["card"]).read_text("utf-8").startswith("---\n")
+    cost = json.loads(ylink("data", "cost", place / "out", "--bytes", "1TB", "--json", home=place).stdout)
+    assert cost["input_bytes"] == 1e12
+    assert all(check["ok"] for check in cost["checks"])
+    lineage = json.loads(ylink("data", "explain", place / "out", "poem.md", "--json", home=place).stdout)
+    assert lineage["lineage"]["licence"] == "LicenseRef-unknown"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("data", "recipe", "none"), "take mdfs"),
+        (("data", "cost", "in", "--bytes", "lots"), "500GB"),
+        (("data", "card", "in"), "no data run here"),
+        (
+            ("data", "run", "mdfs", "--input", "in", "--out", "out", "--engine", "spark"),
+            "local, slurm, ray, jobs",
+        ),
+        (
+            (
+                "data",
+                "run",
+                "mdfs",
+                "--input",
+                "in",
+                "--out",
+                "out",
+                "--engine",
+                "jobs",
+                "--runner",
+                "aistation",
+            ),
+            "--shared",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_told_how_to_ask(place: Path, arguments: tuple[str, ...], words: str) -> None:
+    paths = [place / part if part in ("in", "out") else part for part in arguments]
+    failed = ylink(*paths, home=place)
+    assert failed.returncode == 2
+    assert words in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (place / "out").exists()
+
+
 def test_small_commands_answer(place: Path) -> None:
     assert ylink("--version", home=place).stdout.startswith("ylink 0.")
     assert json.loads(ylink("schema", "dataset-manifest", home=place).stdout)["title"] == "DatasetManifest"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from l3_ylink.datakit.plan import RunPlan
 
 WAITING_PER_WORKER = 2
-START_S = "300"
+START_S = 300
 """A busy machine needs long to start Ray's own processes."""
 
 
@@ -32,7 +32,8 @@ class RayEngine:
 
     def __init__(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_raylet_start_wait_time_s", START_S)
+        os.environ.setdefault("RAY_raylet_start_wait_time_s", str(START_S))
+        os.environ.setdefault("RAY_agent_register_timeout_ms", str(START_S * 1000))
         try:
             import ray
         except ImportError as error:
@@ -73,7 +74,8 @@ class RayEngine:
         if self.ray.is_initialized():
             return
         address = os.environ.get("RAY_ADDRESS", "local")
-        own = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
+        here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        own = here if address == "local" else {}
         try:
             self.ray.init(address=address, log_to_driver=False, logging_level="error", **own)
         except Exception as error:
