@@ -93,7 +93,7 @@ class UnitFile:
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / name for name in ("hash", "start", "end", "row", "first")]
-        self._streams = [open(path, "wb") for path in self._paths]  # noqa: SIM115 (closed by `arrays`)
+        self._streams = [open(path, "wb") for path in self._paths]  # noqa: SIM115 (closed by `flush`)
         self._size = 0
 
     def add(self, row: int, hashes: U64, start: I64, end: I64) -> None:
@@ -109,17 +109,27 @@ class UnitFile:
             value.tofile(stream)
         self._size += len(hashes)
 
-    def arrays(self) -> tuple[U64, npt.NDArray[np.uint32], npt.NDArray[np.uint32], I64, I64]:
-        """Hashes, starts and ends of all words, the rows, and where each row's words begin (and the end)."""
+    def flush(self) -> None:
+        """Makes what was added readable."""
         np.asarray([self._size], np.int64).tofile(self._streams[-1])
         for stream in self._streams:
             stream.close()
-        kinds = (np.uint64, np.uint32, np.uint32, np.int64, np.int64)
-        hashes, start, end, rows, first = (
-            np.asarray(np.memmap(path, kind, "r")) if path.stat().st_size else np.zeros(0, kind)
-            for path, kind in zip(self._paths, kinds, strict=True)
-        )
-        return hashes, start, end, rows, first
+        self._rows = np.fromfile(self._paths[3], np.int64)
+        self._first = np.fromfile(self._paths[4], np.int64)
+
+    def _read(self, row: int, number: int, kind: type[Any]) -> npt.NDArray[Any]:
+        at = int(np.searchsorted(self._rows, row))
+        low, high = int(self._first[at]), int(self._first[at + 1])
+        size = np.dtype(kind).itemsize
+        return np.fromfile(self._paths[number], kind, high - low, offset=low * size)
+
+    def hashes(self, row: int) -> U64:
+        """The word hashes of a document."""
+        return self._read(row, 0, np.uint64)
+
+    def spans(self, row: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """Where the words of a document begin and end."""
+        return self._read(row, 1, np.uint32), self._read(row, 2, np.uint32)
 
 
 @njit(cache=True)

@@ -25,7 +25,6 @@ I64 = npt.NDArray[np.int64]
 Records = npt.NDArray[Any]
 
 RUN = np.dtype([("key", np.uint64), ("row", np.int64), ("place", np.uint32)])
-Arrays = tuple[Any, ...]
 TEXTS_AT_ONCE = 64
 
 
@@ -76,13 +75,14 @@ class Substrings(GlobalStep):
         with ruling.scratch() as folder:
             stored = UnitFile(folder)
             _store_units(ruling.signals, wanted, stored)
-            arrays = stored.arrays()
+            stored.flush()
             for part in places.parts("row", "place"):
-                runs.add(_runs(part, arrays, self.least_units))
+                for some in _runs(part, stored, self.least_units):
+                    runs.add(some)
             for part in runs.parts("key", "row", "place"):
                 later.add(_by_row(part[rank_in_group(part["key"]) > 0], count))
             for part in later.parts("row", "place"):
-                gone.add(_spans(part, arrays, self.least_units, count))
+                gone.add(_spans(part, stored, self.least_units, count))
         cut_or_drop(gone, ruling, "repeated_run", self.most_cut)
 
 
@@ -104,35 +104,29 @@ def _rows(part: Records) -> Iterator[tuple[int, Records]]:
         yield int(part["row"][low]), part[low:high]
 
 
-def _runs(part: Records, arrays: Arrays, least: int) -> Records:
-    """All runs of the least length around the repeated anchors of some documents."""
+def _runs(part: Records, stored: UnitFile, least: int) -> Iterator[Records]:
+    """All runs of the least length around the repeated anchors of some documents, one document at a time."""
     from l3_ylink.datakit.purify.substrings import windows
 
-    hashes, _, _, rows, first = arrays
-    found = []
     for row, some in _rows(part):
-        at = int(np.searchsorted(rows, row))
-        values, starts = windows(hashes[first[at] : first[at + 1]], some["place"].astype(np.int64), least)
+        values, starts = windows(stored.hashes(row), some["place"].astype(np.int64), least)
         records = np.empty(len(values), RUN)
         records["key"], records["row"], records["place"] = values, row, starts
-        found.append(records)
-    return np.concatenate(found)
+        yield records
 
 
-def _spans(part: Records, arrays: Arrays, least: int, count: int) -> Records:
+def _spans(part: Records, stored: UnitFile, least: int, count: int) -> Records:
     """The repeated runs of some documents as spans of characters that do not overlap."""
-    _, start, end, rows, first = arrays
     found = []
     for row, some in _rows(part):
-        at = int(np.searchsorted(rows, row))
-        low, high = int(first[at]), int(first[at + 1])
+        start, end = stored.spans(row)
         place = some["place"].astype(np.int64)
         new = np.append([True], place[1:] > place[:-1] + least)
         begin = place[new]
         stop = place[np.append(new[1:], [True])] + least
         records = np.zeros(len(begin), CUT)
-        records["row"], records["start"], records["end"] = row, start[low + begin], end[low + stop - 1]
-        records["size"] = end[high - 1]
+        records["row"], records["start"], records["end"] = row, start[begin], end[stop - 1]
+        records["size"] = end[-1]
         found.append(records)
     records = np.concatenate(found)
     records["key"] = position_key(records["row"], count)
