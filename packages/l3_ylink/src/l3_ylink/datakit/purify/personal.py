@@ -41,7 +41,15 @@ class Found(NamedTuple):
 BEFORE = rb"(?<![0-9A-Za-z_.+-])"
 AFTER = rb"(?![0-9A-Za-z_])(?!\.[0-9])"
 IDENTITY = re.compile(BEFORE + rb"[1-9][0-9]{5}(?:18|19|20)[0-9]{2}[01][0-9][0-3][0-9]{4}[0-9Xx]" + AFTER)
-CARD = re.compile(BEFORE + rb"[1-9][0-9]{3}(?:[ -]?[0-9]{4}){2}[ -]?[0-9]{1,4}(?:[ -]?[0-9]{1,3})?" + AFTER)
+CARD = re.compile(
+    BEFORE
+    + rb"(?<![0-9][ -])[1-9][0-9]{3}([ -]?)[0-9]{4}\1[0-9]{4}\1[0-9]{1,4}(?:\1[0-9]{1,3})?(?![ -][0-9])"
+    + AFTER
+)
+NOT_A_PHONE_BEFORE = re.compile(
+    rb"(?:stamp|time|total|size|bytes|offset|count|[^a-z]id|[a-z_]=)[ :=]{0,3}\Z", re.IGNORECASE
+)
+PHONE_BEFORE = re.compile(rb"(?:tel|phone|mobile|cell|contact)[a-z_]*[ :=]{0,3}\Z", re.IGNORECASE)
 MOBILE = (
     rb"(?:(?<![0-9A-Za-z_.+-])(?:\(?(?:00)?86\)?[ -]?)?|(?<![0-9A-Za-z])(?:\+|\(\+)86\)?[ -]?)"
     rb"1(?:3[0-9]|4[014-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])(?:[ -]?[0-9]{4}){2}"
@@ -218,12 +226,20 @@ def _matches(
             continue
         if kind == "passport" and not _after_a_word(data, match.start()):
             continue
+        if kind == "phone" and match[0].isdigit() and _after_a_measure(data, match.start()):
+            continue
         yield Found(kind, match.start(), match.end())
 
 
 def _after_a_word(data: bytes, place: int) -> bool:
     before = data[max(0, place - PASSPORT_NEAR) : place]
     return any(word in before for word in PASSPORT_WORDS)
+
+
+def _after_a_measure(data: bytes, place: int) -> bool:
+    """Whether a bare number stands after a word for a time, a size or the like."""
+    start = max(0, place - 16)
+    return bool(NOT_A_PHONE_BEFORE.search(data, start, place)) and not PHONE_BEFORE.search(data, start, place)
 
 
 def _address_4(data: bytes, start: int) -> Iterator[Found]:
