@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 app = new_app("Clean and tokenise text: run a recipe, explain each decision, try other thresholds.")
 
+MOST_REASONS = 8
 JSON = typer.Option(False, "--json", help="print JSON")
 FOLDER = typer.Argument(help="the --out folder of a run")
 
@@ -126,7 +127,7 @@ def _funnel(steps: list[StepCount]) -> None:
             "seen": step.seen,
             "kept": step.kept,
             "changed": step.changed or None,
-            "dropped": ", ".join(f"{reason} {count}" for reason, count in step.dropped.items()) or None,
+            "dropped": _reasons(step.dropped) or None,
         }
         for step in steps
     ]
@@ -160,6 +161,15 @@ def recipe(
         typer.echo(known[name].read_text("utf-8"), nl=False)
     else:
         raise BadInput(f"there is no recipe {name!r}", field="name", do=f"take {', '.join(known)}")
+
+
+def _reasons(dropped: dict[str, int]) -> str:
+    """The reasons that took most, and how many more there are."""
+    most = sorted(dropped.items(), key=lambda entry: (-entry[1], entry[0]))
+    shown = [f"{reason} {count}" for reason, count in most[:MOST_REASONS]]
+    return ", ".join(
+        [*shown, f"{len(most) - MOST_REASONS} more reasons"] if len(most) > MOST_REASONS else shown
+    )
 
 
 @app.command("report")

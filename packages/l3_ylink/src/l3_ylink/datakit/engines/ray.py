@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from l3_ylink.datakit.plan import RunPlan
 
 WAITING_PER_WORKER = 2
-START_S = 300
-"""A busy machine needs long to start Ray's own processes."""
+START_S = 60
+ATTEMPTS = 3
+"""On a busy machine Ray's own processes give up on each other; the next attempt finds them in memory."""
 
 
 class RayEngine:
@@ -74,13 +75,17 @@ class RayEngine:
         if self.ray.is_initialized():
             return
         address = os.environ.get("RAY_ADDRESS", "local")
-        here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        own = here if address == "local" else {}
-        try:
-            self.ray.init(address=address, log_to_driver=False, logging_level="error", **own)
-        except Exception as error:
-            raise Unavailable(f"cannot reach Ray at {address}", why=str(error)) from error
-        self.mine = True
+        own = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self.ray.init(address=address, log_to_driver=False, logging_level="error", **own)
+            except Exception as error:
+                self.ray.shutdown()
+                if attempt == ATTEMPTS:
+                    raise Unavailable(f"cannot reach Ray at {address}", why=str(error)) from error
+            else:
+                self.mine = True
+                return
 
 
 def _do(folder: str, stamp: str, task: Task) -> Task:
