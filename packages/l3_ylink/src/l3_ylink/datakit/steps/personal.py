@@ -13,6 +13,7 @@ from l3_ylink.datakit.purify.personal import KINDS, Kind, mask
 
 from .base import Check, Step, Table, Verdicts
 
+
 class Personal(Step):
     """Masks personal data; with `most` set, a document with more finds than that is dropped."""
 
