@@ -77,8 +77,6 @@ class Session:
     turns: Turns | None = None
     blocked: list[tuple[tuple[object, ...], Lane]] | None = None
     """Kinds of jobs that find no room, once those that find some are placed."""
-    ordered: tuple[int, list[tuple[tuple[object, ...], Lane]]] | None = None
-    """The same in the order of the policies, as of so many bookings."""
     misfits: dict[tuple[Demand, frozenset[str]], int] = field(default_factory=dict)
     """For each demand that found no place, and the promises that it may delay: how many others it had
     to leave room for, at least."""
@@ -135,25 +133,6 @@ class Session:
     def rank(self, job: Job) -> tuple[Any, ...]:
         """The job's place in the order of the policies."""
         return tuple([policy.rank(self.world, job, self.now) for policy in self.asked["rank"]])
-
-    def ranks(self) -> Callable[[Job], tuple[Any, ...]]:
-        """`rank` for many jobs at one moment: what is the same for a group of them is asked once."""
-        names = self._ranks_by()
-        if names is None or not self.asked["rank"]:
-            return self.rank
-        read = attrgetter(*names) if names else lambda _job: None
-        *first, last = self.asked["rank"]
-        known: dict[Hashable, tuple[Any, ...]] = {}
-
-        def rank(job: Job) -> tuple[Any, ...]:
-            group = read(job)
-            common = known.get(group)
-            if common is None:
-                found = [policy.rank(self.world, job, self.now) for policy in first]
-                common = known[group] = tuple(found)
-            return *common, last.rank(self.world, job, self.now)
-
-        return rank
 
     # -- what policies say -------------------------------------------------------------------------
 

@@ -42,8 +42,14 @@ class Turns:
         for item in lanes:
             head = item.head()
             if head is not None:
+                submitted, name, _ = head.entries[0]
+                entry = submitted, name, next(self.serial), item
                 key = id(item) if group_of is None else group_of(head)
-                groups.setdefault(key, []).append(self._entry(head, item))
+                group = groups.get(key)
+                if group is None:
+                    groups[key] = [entry]
+                else:
+                    group.append(entry)
         ranked_at = booked()
         for group in groups.values():
             heapq.heapify(group)

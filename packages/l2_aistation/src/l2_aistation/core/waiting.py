@@ -166,16 +166,22 @@ class Kind:
 
     def head(self) -> Lane | None:
         """The lane with the job that waits longest; None where nobody waits."""
-        while self._firsts:
-            if self._holds(self._firsts[0]):
-                return self._firsts[0][3]
-            heappop(self._firsts)
+        firsts = self._firsts
+        while firsts:
+            _, name, _, lane = firsts[0]
+            entries = lane.entries
+            if entries and entries[0][1] == name:
+                return lane
+            heappop(firsts)
         return None
 
     def refuse(self, refusal: Refusal) -> list[Told]:
         """Notes why none of its jobs starts, and returns those that are to be told."""
         before = self.refusal
         same = before is not None and before.limit == refusal.limit
+        if same and not self.odd and not self.news:
+            self.refusal = refusal
+            return []
         lanes = dict.fromkeys((*self.odd, *self.news)) if same else dict.fromkeys(self.lanes.values())
         told = [item for lane in lanes for item in lane._told(refusal)]
         self.refusal = refusal

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from operator import itemgetter
 
 from l2_aistation.core.claims import Claim
 from l2_aistation.core.cycle import Session
@@ -38,7 +36,7 @@ def make_way(session: Session, action: str) -> None:
     """Finds victims for those who wait and have a right to ask, and keeps the place for them."""
     tried = 0
     policies = [policy for policy in session.asked["rights"] if _asks_in(policy, action)]
-    for key, lane in list(islice(_claimants(session, action, policies), MOST_CLAIMANTS)):
+    for key, lane in _claimants(session, action, policies):
         while lane.entries and tried < MOST_CLAIMANTS:
             tried += 1
             request = Request(lane.first, smallest(lane.demand), action, session.now)
@@ -50,33 +48,22 @@ def make_way(session: Session, action: str) -> None:
             carry_out(session, request, plan)
 
 
-def _claimants(session: Session, action: str, policies: Sequence[Policy]) -> Iterator[tuple[Key, Lane]]:
+def _claimants(session: Session, action: str, policies: Sequence[Policy]) -> list[tuple[Key, Lane]]:
     """The first of each kind of job that is blocked and has a right, in the order of the policies."""
-    world = session.world
-    for kind, lane in _in_order(session):
+    world, found = session.world, []
+    for kind, lane in blocked(session):
+        if not lane.entries:
+            continue
         key = action, *kind
         if key in world.unheard and not _due(session, key):
             continue
         request = Request(lane.first, smallest(lane.demand), action, session.now)
         for policy in policies:
             if policy.rights(world, request) is not None:
-                yield key, lane
+                found.append((session.rank(lane.first), lane.entries[0][:2], key, lane))
                 break
-
-
-def _in_order(session: Session) -> list[tuple[Key, Lane]]:
-    """The blocked kinds that still wait, the best ranked first."""
-    stamp = session.world.bookings
-    if session.ordered is None or session.ordered[0] != stamp:
-        rank = session.ranks()
-        found = [
-            (rank(lane.first), lane.entries[0][:2], kind, lane)
-            for kind, lane in blocked(session)
-            if lane.entries
-        ]
-        found.sort(key=itemgetter(0, 1))
-        session.ordered = stamp, [(kind, lane) for _, _, kind, lane in found]
-    return session.ordered[1]
+    found.sort(key=lambda item: item[:2])
+    return [(key, lane) for _, _, key, lane in found]
 
 
 def blocked(session: Session) -> list[tuple[Key, Lane]]:
