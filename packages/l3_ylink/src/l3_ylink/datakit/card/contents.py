@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from l3_ylink._kit.problems import NotFound
-from l3_ylink.datakit.export import INSTRUCTIONS, MANIFEST, TEXT_FOLDER
+from l3_ylink.datakit.export import INSTRUCTIONS, MANIFEST, PREFERENCES, TEXT_FOLDER
 from l3_ylink.datakit.plan import RunPlan
-from l3_ylink.documents import DatasetManifest
+from l3_ylink.documents import DatasetManifest, Source
 
 from .licences import RollUp, roll_up
 
@@ -40,6 +40,7 @@ class Contents:
     text: DatasetManifest
     tokens: DatasetManifest | None
     instructions: DatasetManifest | None
+    preferences: DatasetManifest | None = None
     sources: list[SourceShare] = field(default_factory=list)
     languages: dict[str, int] = field(default_factory=dict)
 
@@ -47,8 +48,18 @@ class Contents:
     def licences(self) -> RollUp:
         """The licences of what was kept, put together."""
         kept = [source.licence for source in self.sources if source.kept]
-        rows = [source.licence for source in (self.instructions.sources if self.instructions else ())]
-        return roll_up([*kept, *rows])
+        samples = [*self.instruction_sources, *self.preference_sources]
+        return roll_up([*kept, *(source.licence for source in samples)])
+
+    @property
+    def instruction_sources(self) -> list[Source]:
+        """The files of instructions."""
+        return self.instructions.sources if self.instructions else []
+
+    @property
+    def preference_sources(self) -> list[Source]:
+        """The files of preferences."""
+        return self.preferences.sources if self.preferences else []
 
     @property
     def kept_bytes(self) -> int:
@@ -78,6 +89,7 @@ def read_contents(folder: Path) -> Contents:
         text=text,
         tokens=_manifest(folder),
         instructions=_manifest(folder / INSTRUCTIONS),
+        preferences=_manifest(folder / PREFERENCES),
         sources=sources,
         languages=dict(languages.most_common()),
     )

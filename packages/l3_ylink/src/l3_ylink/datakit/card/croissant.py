@@ -114,7 +114,12 @@ def _protocol(contents: Contents) -> list[str]:
 
 def _files(contents: Contents) -> list[dict[str, Any]]:
     found = [_file(shard, "text/") for shard in contents.text.shards]
-    for manifest, folder in ((contents.tokens, ""), (contents.instructions, "instructions/")):
+    others = (
+        (contents.tokens, ""),
+        (contents.instructions, "instructions/"),
+        (contents.preferences, "preferences/"),
+    )
+    for manifest, folder in others:
         found += [_file(shard, folder) for shard in (manifest.shards if manifest else ())]
     return found
 
