@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from l3_ylink._kit.problems import Unavailable
 from l3_ylink.backends.local import LocalRunner
 from l3_ylink.datakit.engines import Engine, make_engine
 from l3_ylink.datakit.recipe import Recipe, parse_recipe
@@ -195,6 +196,8 @@ def test_an_engine_gives_the_same_bytes_though_a_worker_is_killed(
     thread.start()
     try:
         run(corpus, out, engine)
+    except Unavailable as error:  # Ray gives its own processes 15 s to start, whatever the load
+        pytest.skip(f"{error.what}: {str(error.why)[:200]}")
     finally:
         stop.set()
         thread.join()
