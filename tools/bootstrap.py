@@ -15,7 +15,7 @@ from pathlib import Path
 
 #: What the first `sync` fetches, measured; a warm cache fetches nothing.
 COLD_DOWNLOADS = (
-    "first run: Python packages, 1.2 GB and torch besides (0.2 GB where PIP_FIND_LINKS has a CPU build,",
+    "first run: Python packages, 1.6 GB and torch besides (0.2 GB where PIP_FIND_LINKS has a CPU build,",
     "           else 3 GB with CUDA), kept in uv's cache; for demo and tests as root, Debian packages and",
     "           one Debian root, about 700 MB",
 )

@@ -29,6 +29,7 @@ STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 TOP_GRAMS = (2, 3, 4)
 REPEATED_GRAMS = (5, 6, 7, 8, 9, 10)
 
+
 def measure(units: Units, texts: Sequence[str]) -> dict[str, Column]:
     """Every signal of every text: name -> one value a text."""
     columns: dict[str, Column] = {}
