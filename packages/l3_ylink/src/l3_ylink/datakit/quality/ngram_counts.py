@@ -72,7 +72,7 @@ class Counts:
         self._held = 0
 
     def _save(self, n: int, rows: Rows) -> None:
-        np.save(self.folder / f"run-{n}-{self._runs[n]:05d}.npy", rows)
+        rows.tofile(self.folder / f"run-{n}-{self._runs[n]:05d}.rows")
         self._runs[n] += 1
 
     def merge(self) -> dict[int, Path]:
@@ -82,9 +82,9 @@ class Counts:
         found = {}
         for n in range(self.order, 0, -1):
             path = self.folder / f"order-{n}.rows"
-            runs = sorted(self.folder.glob(f"run-{n}-*.npy"))
+            runs = sorted(self.folder.glob(f"run-{n}-*.rows"))
             with open(path, "wb") as stream:
-                for rows in _merged([np.load(run, mmap_mode="r") for run in runs], self.rows):
+                for rows in _merged(runs, self.rows):
                     stream.write(rows.tobytes())
                     if n > 1:
                         self._tell_suffixes(n, rows["key"])
@@ -101,24 +101,30 @@ class Counts:
         self._save(n - 1, rows)
 
 
-def _merged(runs: list[Rows], rows: int) -> Iterator[Rows]:
-    """The rows of sorted runs in order, equal keys added up, in pieces of bounded size."""
-    place = [0] * len(runs)
+def _merged(runs: list[Path], rows: int) -> Iterator[Rows]:
+    """The rows of sorted runs in order, equal keys added up, in pieces of bounded size.
+
+    What lies before the lowest last key of all buffers can have no equal on disk: it is a piece.
+    """
     step = max(rows // max(len(runs), 1), 1)
+    place = [0] * len(runs)
+    held = [np.zeros(0, ROW) for _ in runs]
+    ended = [False] * len(runs)
     while True:
-        open_runs = [number for number, run in enumerate(runs) if place[number] < len(run)]
-        if not open_runs:
+        for number, run in enumerate(runs):
+            wanted = step - len(held[number])
+            if wanted and not ended[number]:
+                more = np.fromfile(run, ROW, wanted, offset=place[number] * ROW.itemsize)
+                held[number] = np.concatenate([held[number], more])
+                place[number] += len(more)
+                ended[number] = len(more) < wanted
+        lasts = [some["key"][-1] for some in held if len(some)]
+        if not lasts:
             return
-        bound = min(
-            runs[number]["key"][min(place[number] + step, len(runs[number])) - 1] for number in open_runs
-        )
-        taken = []
-        for number in open_runs:
-            near = runs[number]["key"][place[number] : place[number] + step]
-            end = place[number] + int(np.searchsorted(near, bound, side="right"))
-            taken.append(np.asarray(runs[number][place[number] : end]))
-            place[number] = end
-        yield _added(np.concatenate(taken))
+        bound = min(lasts)
+        ends = [int(np.searchsorted(some["key"], bound, side="right")) for some in held]
+        yield _added(np.concatenate([some[:end] for some, end in zip(held, ends, strict=True)]))
+        held = [some[end:] for some, end in zip(held, ends, strict=True)]
 
 
 def _added(rows: Rows) -> Rows:
@@ -134,12 +140,14 @@ def _added(rows: Rows) -> Rows:
 
 def pieces(path: Path, rows: int, shift: int) -> Iterator[Rows]:
     """The rows of a merged file, in pieces that never divide a context (the key without its last word)."""
-    stored = np.memmap(path, ROW, "r") if path.stat().st_size else np.zeros(0, ROW)
-    start = 0
-    while start < len(stored):
-        end = min(start + rows, len(stored))
-        if end < len(stored):
-            last = ((int(stored["key"][end - 1]) >> shift) << shift) + (1 << shift) - 1
-            end = int(np.searchsorted(stored["key"], np.uint64(last), side="right"))
-        yield np.asarray(stored[start:end])
-        start = end
+    kept = np.zeros(0, ROW)
+    with open(path, "rb") as stream:
+        while len(some := np.fromfile(stream, ROW, rows)):
+            some = np.concatenate([kept, some])
+            context = some["key"] >> np.uint64(shift)
+            end = int(np.searchsorted(context, context[-1])) if shift else len(some)
+            if end:
+                yield some[:end]
+            kept = some[end:]
+    if len(kept):
+        yield kept
