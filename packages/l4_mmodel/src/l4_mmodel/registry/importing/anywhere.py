@@ -18,7 +18,7 @@ class AnywhereSource:
 
     def __init__(self, url: str) -> None:
         try:
-            import fsspec  # type: ignore[import-untyped]
+            import fsspec
         except ModuleNotFoundError as error:
             raise Unavailable("no fsspec", do="pip install 'l4-mmodel[remote]'") from error
         self.url = url
