@@ -158,6 +158,67 @@ CASES: list[tuple[str, str]] = [
         "benign",
         "[2026-01-01 00:00:00,000] [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536",
     ),
+    ("gpu_off_bus", "3b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)"),
+    ("gpu_gsp_timeout", "[ 84.000001] NVRM: GPU3 RPC event history (CPU <- GSP):"),
+    ("nvlink_error", f"[ 9.0] NVRM: Xid (PCI:{GPU}): 137, RLW_RXPIPE interrupt hit on link 3: PRIV Error"),
+    ("nvlink_error", f"[ 9.0] NVRM: Xid (PCI:{GPU}): 45, pid=7, Ch 00000001 caused by previous Xid 149"),
+    (
+        "cuda_init_failure",
+        TRACE + "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable",
+    ),
+    ("cuda_oom", "n1:1:2 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'"),
+    (
+        "ib_retry_exceeded",
+        "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 0, len 0",
+    ),
+    (
+        "ib_protection_error",
+        "n1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with error 4, opcode 9, len 9",
+    ),
+    (
+        "nic_link_flap",
+        """n1:1:2 [0] NCCL WARN NET/IB : Got async event : port error
+n2:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<1> with error 12, opcode 2, len 1""",
+    ),
+    ("nic_hw_fault", "n1:1:2 [0] NCCL WARN NET/IB : Got async event : local catastrophic error"),
+    (
+        "nccl_init_failure",
+        "n5:1:1 [6] NCCL WARN socketPollConnect: Connect to 10.0.0.4<9> returned 113(No route to host)",
+    ),
+    (
+        "shm_exhausted",
+        "n1:1:2 [3] NCCL WARN Error: failed to extend /dev/shm/nccl-A to 9 bytes: No space left on device",
+    ),
+    (
+        "node_lost",
+        "The node with node id: 1 has been marked dead because the detector has missed too many heartbeats",
+    ),
+    ("loss_nan", "iter 30: loss nan, time 1019.95ms"),
+    ("loss_nan", TRACE + "AssertionError: Rank 3: found NaN in local grad norm in backward pass. Device: 3"),
+    ("preempted", "GCP Metadata Service says termination is imminent"),
+    (
+        "rendezvous_stale_store",
+        "Waiting in store based barrier for rank: 0, key: k:1 (world_size=4, worker_count=8, timeout=1)",
+    ),
+    (
+        "checkpoint_mismatch",
+        TRACE + "ZeRORuntimeException: The checkpoint being loaded used a DP world size of 256 but it is 2.",
+    ),
+    (
+        "storage_unavailable",
+        "Jun 17 20:18:08 n2 kernel: INFO: task train:788 blocked for more than 120 seconds.",
+    ),
+    (
+        "env_mismatch",
+        TRACE + "AssertionError: \nThe NVIDIA driver on your system is too old (found version 10010).",
+    ),
+    ("benign", "[rank0]:[W515] WARNING: process group has NOT been destroyed before it is being destructed."),
+    (
+        "straggler",
+        "\n".join(
+            f"Iteration took {seconds} s." for seconds in (32, 31, 30, 33, 32, 31, 102, 101, 105, 103, 102)
+        ),
+    ),
 ]
 
 # Lines that name a thing without saying that it broke.

@@ -13,7 +13,7 @@ from .rules import RULES, Rule
 TRACEBACK = "Traceback (most recent call last)"
 _MOST_FORMS = 100_000
 _SEQUENCE = "SeqNum="
-_SERIES = ("iteration", "step", "loss")
+_SERIES = ("teration", "step", "loss")
 _NO_DIGITS = str.maketrans("", "", "0123456789")
 
 

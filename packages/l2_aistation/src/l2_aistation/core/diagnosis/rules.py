@@ -34,6 +34,9 @@ def _xid(label: str, weight: int, codes: str, rest: str = "", action: str | None
     return rule._replace(action=action)
 
 
+_MORE_WORKERS = "|".join(f"world_size={size}, worker_count=[{size + 1}-9]" for size in range(1, 9))
+"""More have come to a store than there are ranks: some of an earlier attempt."""
+
 RULES: tuple[Rule, ...] = (
     # GPU and kernel.  Codes and texts as in NVIDIA's Xid catalogue.
     _xid("gpu_off_bus", 100, "79|167"),
@@ -59,7 +62,20 @@ RULES: tuple[Rule, ...] = (
         "GSP heartbeat|GSP (?:RM )?.*(?:timed out|stopped)",
         "GSP",
     ),
-    _xid("nvlink_error", 100, "74|136|155"),
+    _rule(  # the history that the driver prints of a call without an answer
+        "gpu_gsp_timeout",
+        60,
+        r"RPC (?:event )?history \(CPU .. GSP\)|GSP_LOCKDOWN_NOTICE",
+        "GSP_LOCKDOWN|RPC ",
+    ),
+    _rule(
+        "gpu_off_bus",
+        95,
+        r"NVIDIA Corporation .*\(rev ff\)",
+        "(rev ff)",
+    ),
+    _xid("nvlink_error", 100, "74|136|137|155"),
+    _xid("nvlink_error", 70, "45", ".*caused by previous Xid 14[4-9]"),
     _xid("nvlink_error", 100, "144|145|146|147|148|149|150", "(?=.* Fatal )"),
     _xid("nvlink_error", 90, "154", ".*changed from .* to 0x[1-9a-f]"),
     _xid("gpu_hw_unspecified", 85, "46|54|62|110|143|151|158|160|161|169"),
@@ -84,15 +100,17 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "cuda_init_failure",
         85,
-        "Error 802|system not yet initialized|no CUDA-capable device is detected"
-        "|No CUDA GPUs are available|CUDA_ERROR_NOT_INITIALIZED|cudaErrorSystemNotReady",
+        "Error 802|all CUDA-capable devices are busy|system not yet initialized"
+        "|no CUDA-capable device is detected|No CUDA GPUs are available|CUDA_ERROR_NOT_INITIALIZED"
+        "|cudaErrorSystemNotReady",
         "Error 802|system not yet initialized|CUDA-capable device|No CUDA GPUs|CUDA_ERROR_NOT_INITIALIZED"
         "|cudaErrorSystemNotReady",
     ),
     _rule(
         "cuda_oom",
         80,
-        "CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|CUDA error: out of memory",
+        "CUDA out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|CUDA error: out of memory"
+        "|Cuda failure 'out of memory'",
         "out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
     ),
     _rule(
@@ -117,8 +135,8 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "ib_retry_exceeded",
         90,
-        r"NET/IB\s*: Got completion .*status=12\b",
-        "status=12",
+        r"NET/IB\s*: Got completion .*(?:status=12|with error 12)\b",
+        "status=12|with error 12",
     ),
     _rule(
         "ib_retry_exceeded",
@@ -129,8 +147,8 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "ib_protection_error",
         90,
-        r"NET/IB\s*: Got completion .*status=(?:4|9|10)\b",
-        "status=",
+        r"NET/IB\s*: Got completion .*(?:status=|with error )(?:4|9|10)\b",
+        "status=|with error ",
     ),
     _rule(
         "ib_protection_error",
@@ -145,6 +163,18 @@ RULES: tuple[Rule, ...] = (
         "|NIC Link is Down",
         "DOWN|ink down|Link is Down",
     ),
+    _rule(  # what the adapter says before its peers run into time-outs
+        "nic_link_flap",
+        91,
+        "Got async event *: port error",
+        "Got async event",
+    ),
+    _rule(
+        "nic_hw_fault",
+        92,
+        "Got async event *: (?:local catastrophic error|device fatal)",
+        "Got async event",
+    ),
     _rule(
         "nic_hw_fault",
         85,
@@ -155,13 +185,20 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "benign",
         10,
+        "process group has NOT been destroyed before",
+        "has NOT been destroyed",
+    ),
+    _rule(
+        "benign",
+        10,
         r"ACCESS_REG\(0x805\).*failed",
         "ACCESS_REG(0x805)",
     ),
     _rule(
         "nccl_init_failure",
         50,
-        "NCCL WARN (?:Connect to|Call to connect).*failed|NCCL WARN (?:Bootstrap|socketStartConnect)",
+        "NCCL WARN (?:Connect to|Call to connect).*failed|NCCL WARN (?:Bootstrap|socketStartConnect)"
+        "|NCCL WARN socketPollConnect: .*(?:No route to host|refused|unreachable)",
         "NCCL WARN",
     ),
     _rule(
@@ -202,14 +239,21 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "rendezvous_stale_store",
         45,
-        r"store based barrier.*world_size=(\d+), worker_count=(?!\1\b)\d{2,}",
+        rf"store based barrier.*(?:world_size=(\d+), worker_count=(?!\1\b)\d{{2,}}|{_MORE_WORKERS})",
         "worker_count=",
+    ),
+    _rule(
+        "rendezvous_stale_store",
+        46,
+        "File already exists: .*dist_init",
+        "File already exists",
     ),
     _rule(
         "rendezvous_host_lost",
         30,
-        "connection to the C10d store has failed|RendezvousConnectionError",
-        "C10d store|RendezvousConnectionError",
+        "connection to the C10d store has failed|RendezvousConnectionError"
+        "|TCPStore server has shut down too early",
+        "C10d store|RendezvousConnectionError|has shut down too early",
     ),
     _rule(
         "rendezvous_timeout",
@@ -243,6 +287,19 @@ RULES: tuple[Rule, ...] = (
         "|out of shared memory|No space left on device.*/dev/shm|unable to (?:open|resize|mmap"
         "|allocate) shared memory",
         "bus error|shared memory|/dev/shm",
+    ),
+    _rule(
+        "shm_exhausted",
+        95,
+        "NCCL WARN Error(?:: failed to extend| while creating shared memory segment) /dev/shm/",
+        "/dev/shm/",  # noqa: S108 (what NCCL prints)
+    ),
+    _rule(
+        "node_lost",
+        86,
+        "marked dead because the detector has missed too many heartbeats"
+        "|mistakenly been marked as dead by the GCS",
+        "marked dead|marked as dead",
     ),
     _rule(
         "dataloader_worker_killed",
@@ -282,9 +339,10 @@ RULES: tuple[Rule, ...] = (
         "loss_nan",
         85,
         r"(?:grad[ _]norm|(?<!nan )\bloss)[^\w\s:=]?\s*[:=]\s*(?:tensor\()?[-+]?(?:nan|inf)\b"
-        "|[Ll]oss is (?:nan|NaN|inf|not finite)",
+        r"|[Ll]oss is (?:nan|NaN|inf|not finite)|\bloss (?:nan|NaN)\b"
+        "|found NaN in local (?:forward )?(?:grad norm|loss)",
         ": nan|= nan|  nan|:nan|=nan|(nan|-nan|+nan|: inf|= inf|  inf|:inf|=inf|(inf|-inf|+inf"
-        "|oss is nan|oss is NaN|oss is inf|oss is not finite",
+        "|oss is nan|oss is NaN|oss is inf|oss is not finite|loss nan|loss NaN|found NaN",
     ),
     _rule(
         "benign",
@@ -315,6 +373,7 @@ RULES: tuple[Rule, ...] = (
         85,
         r"size mismatch for \S+: copying a param|(?:Missing|Unexpected) key\(s\) in state_dict"
         "|checkpoint .*(?:different|another) (?:world size|dp world size|number of)"
+        "|checkpoint being loaded used a DP world size of"
         r"|Error\(s\) in loading state_dict|ZeRO checkpoint.*world size",
         "size mismatch for|in state_dict|world size|loading state_dict|checkpoint",
     ),
@@ -323,8 +382,9 @@ RULES: tuple[Rule, ...] = (
         85,
         "Lustre: .*(?:was lost|not responding)|nfs: server .* not responding|Stale file handle"
         "|Transport endpoint is not connected|beegfs.*(?:unreachable|[Tt]imed out)"
-        "|^the shared folder .* is not there",
-        "Lustre:|nfs: server|Stale file handle|Transport endpoint|beegfs|the shared folder",
+        r"|^the shared folder .* is not there|task \S+:\d+ blocked for more than \d+ seconds",
+        "blocked for more than|Lustre:|nfs: server|Stale file handle|Transport endpoint|beegfs"
+        "|the shared folder",
     ),
     _rule(
         "storage_io_error",
@@ -344,8 +404,9 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "preempted",
         100,
-        r"DUE TO PREEMPTION|\bPREEMPTED\b|preempted by",
-        "PREEMPT|preempted by",
+        r"DUE TO PREEMPTION|\bPREEMPTED\b|preempted by|termination is imminent"
+        "|[Ss]pot [Ii]nstance [Ii]nterruption|lame workers found",
+        "PREEMPT|preempted by|is imminent|nterruption|lame workers",
     ),
     _rule(
         "time_limit",
@@ -365,10 +426,11 @@ RULES: tuple[Rule, ...] = (
         82,
         "ModuleNotFoundError:|ImportError:|Torch not compiled with CUDA|undefined symbol:"
         r"|version `GLIBC\S*' not found|no kernel image is available"
-        "|driver version is insufficient|cannot open shared object file|command not found"
+        "|driver version is insufficient|NVIDIA driver on your system is too old"
+        "|[Ee]rror.*cannot open shared object file|command not found"
         "|^cannot start |No module named|can't open file '.*No such file",
         "ModuleNotFoundError|ImportError|Torch not compiled|undefined symbol|GLIBC|no kernel image"
-        "|driver version|shared object file|command not found|cannot start |No module named"
+        "|driver version|is too old|shared object file|command not found|cannot start |No module named"
         "|can't open file",
     ),
     _rule(  # a program that cannot be parsed has no traceback

@@ -9,6 +9,7 @@ from statistics import median
 _NUMBER = r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?"
 _LOSS = re.compile(rf"loss['\"]?\s*[:=]\s*({_NUMBER})")
 _STEP_TIME = re.compile(rf"(?:(?<=elapsed )time per iteration|(?<=step[ _])time)[^:=]*[:=]\s*({_NUMBER})")
+_TOOK = re.compile(rf"(?<=[Ii]teration )took\s+({_NUMBER})|(?<=[Ss]tep )took\s+({_NUMBER})")
 
 _SPIKE_FACTOR = 1.3
 _SLOWER_FACTOR = 1.04
@@ -31,7 +32,7 @@ class Series:
         if loss is not None:
             self._losses.append((loss, line))
             self._spike = self._spike or self._spiked()
-        time = _number_after(_STEP_TIME, "time", line)
+        time = _number_after(_STEP_TIME, "time", line) or _number_after(_TOOK, "took", line)
         if time is not None:
             self._times.append((time, line))
             self._slow = self._slow or self._slower()
@@ -54,8 +55,9 @@ class Series:
         values = [value for value, _line in self._times]
         third = max(2, len(values) // 3)
         early, late = values[:third], values[-third:]
-        steady = max(early) <= _STEADY_SPREAD * min(early)
-        return self._times[-third][1] if steady and min(late) > _SLOWER_FACTOR * max(early) else None
+        spread, slower = max(early) / min(early), min(late) / max(early)
+        clear = (spread <= _STEADY_SPREAD and slower > _SLOWER_FACTOR) or (spread <= 1.25 and slower > 1.5)
+        return self._times[-third][1] if clear else None
 
     def findings(self) -> list[tuple[str, int, str]]:
         """Label, weight and the line where it began."""
@@ -71,8 +73,8 @@ def _number_after(pattern: re.Pattern[str], word: str, line: str) -> float | Non
     """The number of the first match; a pattern is tried only where its word stands."""
     at = line.find(word)
     while at >= 0:
-        whole = at == 0 or not (line[at - 1].isalnum() or line[at - 1] == "_") or word == "time"
+        whole = at == 0 or not (line[at - 1].isalnum() or line[at - 1] == "_") or word in ("time", "took")
         if whole and (found := pattern.match(line, at)):
-            return float(found[1])
+            return float(next(filter(None, found.groups())))
         at = line.find(word, at + 1)
     return None
