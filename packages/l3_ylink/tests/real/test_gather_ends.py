@@ -75,7 +75,9 @@ def test_a_full_disk_is_one_clear_error_and_the_crawl_goes_on_once_there_is_room
 
 
 def test_an_interrupt_ends_it_in_order_and_the_same_command_goes_on(site: str, tmp_path: Path) -> None:
-    program = "from l3_ylink.cli import main; main()"
+    # a background job of a script starts with SIGINT ignored, and so would all that it starts
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{heed}; from l3_ylink.cli import main; main()"
     words = ["data", "gather", site, "--out", str(tmp_path / "out"), "--private", "--delay", "0.2"]
     with subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL) as process:
         while not list((tmp_path / "out").glob(".*.open")) and process.poll() is None:
