@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +25,8 @@ from .broker import url_for_agents
 from .client import Aistation
 from .settings import Settings
 from .supervisor import processes
+from .supervisor.environment import memory_of
+from .supervisor.folder import JobFolder
 
 _START_S = 60.0
 _HOME = "OGAI_HOME"
@@ -201,6 +204,8 @@ class LoopbackCluster:
             while left := [pid for pid in self.processes_of(name) if _lives(pid)]:
                 processes.kill_all(left)
                 time.sleep(0.05)
+        for journal in self.folder.rglob("events.jsonl"):  # a killed supervisor leaves its job's memory
+            shutil.rmtree(memory_of(JobFolder(journal.parent).mark), ignore_errors=True)
 
 
 def _lives(pid: int) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # optimizers load it when they are first made: once here, not once in each rank
 import torch.distributed as dist
 from l2_aistation.checkpoint import Checkpointer, ResumableSampler
 
