@@ -62,6 +62,8 @@ def train(folder: Path, memory: Path, attempt: int, rank: int, world: int, last:
     inputs, targets = data()
     for step in range(found.step + 1 if found else 0, last):
         indices = sampler.next()
+        # before the others can have used this rank's share, and saved what it did to the weights
+        log(folder, rank, {"attempt": attempt, "step": step, "indices": indices})
         optimizer.zero_grad()
         loss = (model(inputs[indices].double()) - targets[indices].double()).square().mean()
         loss.backward()
@@ -70,7 +72,6 @@ def train(folder: Path, memory: Path, attempt: int, rank: int, world: int, last:
             dist.all_reduce(parameter.grad)
             parameter.grad /= world
         optimizer.step()
-        log(folder, rank, {"attempt": attempt, "step": step, "indices": indices})
         if keeper.due(step):
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             keeper.save(step, {**state, "sampler": sampler.state_dict()})
