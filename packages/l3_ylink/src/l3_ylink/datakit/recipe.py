@@ -187,13 +187,17 @@ class Recipe(BaseModel):
 
 def load_recipe(path: Path) -> Recipe:
     """A recipe from a YAML file; a `BadInput` names the line or the field at fault."""
+    return parse_recipe(read_yaml(path), where=str(path))
+
+
+def read_yaml(path: Path) -> Any:
+    """The plain values of a recipe's file, of whatever kind; a `BadInput` names the line at fault."""
     try:
-        value = yaml.safe_load(path.read_text("utf-8"))
+        return yaml.safe_load(path.read_text("utf-8"))
     except FileNotFoundError as error:
         raise BadInput("no such recipe", field=str(path), do="check the path") from error
     except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
         raise BadInput(f"is not readable YAML: {' '.join(str(error).split())}", field=str(path)) from error
-    return parse_recipe(value, where=str(path))
 
 
 def parse_recipe(value: Any, *, where: str = "recipe") -> Recipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -84,7 +85,7 @@ class Talk:
         return text
 
 
-class Method(BaseModel):
+class Method(BaseModel, ABC):
     """A way to make rows, in rounds: jobs of one round do not depend on each other."""
 
     model_config = ConfigDict(extra="forbid")
@@ -101,10 +102,10 @@ class Method(BaseModel):
         """Tasks that are there before the first round."""
         return []
 
+    @abstractmethod
     def jobs(self, number: int, kept: Sequence[Made], wanted: int) -> list[Job]:
         """The jobs of a round; none when there is nothing left to do."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tasks(self, job: Job, talk: Talk) -> list[Made]:
         """The rows of a job so far: a user's message, or that with its answer."""
-        raise NotImplementedError

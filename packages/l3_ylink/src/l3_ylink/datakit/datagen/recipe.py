@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from l3_ylink._kit.documents import describe, digest_of, first_field
 from l3_ylink._kit.problems import BadInput
+from l3_ylink.datakit.recipe import read_yaml
 
 from .base import Sampling
 from .caller import Budget
@@ -52,13 +52,7 @@ class GenerateRecipe(BaseModel):
 
 def load_generate_recipe(path: Path) -> GenerateRecipe:
     """A recipe from a YAML file; a `BadInput` names the line or the field at fault."""
-    try:
-        value = yaml.safe_load(path.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise BadInput("no such recipe", field=str(path), do="check the path") from error
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
-        raise BadInput(f"is not readable YAML: {' '.join(str(error).split())}", field=str(path)) from error
-    return parse_generate_recipe(value, where=str(path))
+    return parse_generate_recipe(read_yaml(path), where=str(path))
 
 
 def parse_generate_recipe(value: Any, *, where: str = "recipe") -> GenerateRecipe:

@@ -9,6 +9,7 @@ see documents side by side is a `GlobalStep`.
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,7 +184,7 @@ class Ruling(Protocol):
         """The kept documents of earlier runs; their rows come after the run's own and are never dropped."""
 
 
-class GlobalStep(Step):
+class GlobalStep(Step, ABC):
     """Base of the steps that see documents side by side, through records of fixed width.
 
     Records of all blocks are collected, sorted on disk and given back with equal keys together, so that
@@ -193,10 +194,10 @@ class GlobalStep(Step):
     RECORD: ClassVar[np.dtype[Any]]
     """The records: at least `key` (u8, evenly spread) and `row` (i8, the row of the run)."""
 
+    @abstractmethod
     def collect(self, table: Table, alive: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """The records of a block's rows that no earlier step has dropped."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resolve(self, spill: Spill, ruling: Ruling) -> None:
         """Decides over all records."""
-        raise NotImplementedError
