@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from l4_mmodel._kit import sandbox
 from l4_mmodel._kit.problems import Unavailable
-from l4_mmodel.evaluation import sandbox
 from l4_mmodel.evaluation.code import pass_at_k, program_of
 
 QUESTION = "from typing import List\n\ndef total(values: List[int]) -> int:\n    '''The sum.'''\n"

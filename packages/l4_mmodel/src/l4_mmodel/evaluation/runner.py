@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from l4_mmodel._kit import sandbox
 from l4_mmodel._kit.documents import Producer, Reference
 from l4_mmodel.documents import EvalReport, Item, LatencySummary, MetricValue, StabilityRun
 
-from . import latency, sandbox, stability
+from . import latency, stability
 from .code import pass_at_k, program_of
 from .latency import Timing
 from .results import ResultLog

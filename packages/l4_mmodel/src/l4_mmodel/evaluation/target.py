@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import orjson
 
+from l4_mmodel._kit import sandbox
 from l4_mmodel._kit.problems import BadInput, Failed
 from l4_mmodel.serving.runtimes.process import RuntimeProcess
 
-from . import sandbox
 from .latency import Timing
 from .suite import Suite
 from .tasks import TaskItem

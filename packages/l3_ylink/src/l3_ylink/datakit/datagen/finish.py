@@ -6,11 +6,12 @@ import ast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from l3_ylink._kit import sandbox
+
 from .base import Made, Talk, Unfit
 from .client import Message, ModelSpec
 from .parse import code_blocks, score_in
 from .prompts import prompt
-from .sandbox import run_program
 
 
 class Judge(BaseModel):
@@ -52,7 +53,7 @@ def _verified(made: Made, talk: Talk, verify: Verify) -> Made:
     code = _code(answer)
     tests = _tests(talk.ask(prompt("tests", talk.language, task=task, names=_names(code))), verify)
     for number in range(verify.repairs + 1):
-        why = run_program(f"{code}\n\n{tests}\n", seconds=verify.seconds)
+        why = sandbox.run(f"{code}\n\n{tests}\n", seconds=verify.seconds).why
         if not why:
             return _with(made._replace(meta={**made.meta, "tests": tests, "repairs": number}), answer)
         if number < verify.repairs:
@@ -93,7 +94,7 @@ def _tests(answer: str, verify: Verify) -> str:
     if not any(isinstance(node, ast.Assert) for node in kept):
         raise Unfit("no_tests", answer)
     tests = "\n".join(ast.unparse(node) for node in kept)
-    if not run_program(tests, seconds=verify.seconds):
+    if sandbox.run(tests, seconds=verify.seconds).passed:
         raise Unfit("tests_of_nothing", tests)
     return tests
 

@@ -27,6 +27,7 @@ from l3_ylink import __version__
 from l3_ylink._kit.documents import Producer, digest_of_file
 from l3_ylink._kit.files import atomic_write
 from l3_ylink._kit.problems import BadInput, Conflict
+from l3_ylink._kit.sandbox import must_be_there
 from l3_ylink.datakit.documents.store import disk
 from l3_ylink.documents import DatasetManifest, Shard, Source, StepCount
 
@@ -36,7 +37,6 @@ from .client import Refused
 from .finish import answered, judged
 from .journal import Journal
 from .recipe import GenerateRecipe
-from .sandbox import must_be_there
 from .similar import Pool
 
 STATE = ".generate"

@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from l4_mmodel._kit.problems import Unavailable
+from .problems import Unavailable
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives")
 SCRATCH = "/tmp"  # noqa: S108 (the sandbox's own, in memory)
